@@ -1,7 +1,7 @@
 """Elastic-net path
 ================
 
-The l1-constrained elastic net for many radii. Each fit has its proof, and scikit-learn's answers are beside it.
+The l1-constrained elastic net for many radii. Each fit has its proof, and scikit-learn's answers are the comparison.
 
 Run it by ``python examples/elastic_net.py --out out``.
 The example uses the colon data too if this machine has them. It looks in the folder CONDGRAD_DATA, and in the cache of
@@ -104,7 +104,7 @@ def draw(axes: Axes, name: str, path: cg.linear_model.Path, relevant: np.ndarray
     axes.semilogx(path.radii, path.coefs[:, others], color="#BBBBBB", linewidth=0.6)
     axes.semilogx(path.radii, path.coefs[:, shown], color=colour, linewidth=1.4)
     axes.plot([], [], color=colour, label=f"{words} ({len(shown)})")
-    axes.plot([], [], color="#BBBBBB", label=f"others that are ever used ({len(others)})")
+    axes.plot([], [], color="#BBBBBB", label=f"others, used at some radius ({len(others)})")
     for k in COMPARED:
         axes.axvline(path.radii[k], color="black", linewidth=0.7, linestyle=":")
     axes.plot(
@@ -130,7 +130,9 @@ def main(out: Path) -> None:
     panels[0, 0].set_ylabel("coefficients")
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "elastic_net.png", dpi=130)
-    print("\nsklearn excess: its penalised objective relative to ours at the multiplier, less 1.")
+    print(
+        "\nsklearn excess: its penalised objective divided by ours, minus 1, for the same multiplier."
+    )
     print(f"A star: its solver (saga, tol 1e-6) was stopped after {EPOCHS} passes over the data.")
     print(f"Picture: {out / 'elastic_net.png'}")
 

@@ -1,7 +1,7 @@
 """Many points
 ===========
 
-Transport between clouds whose plan fits into no memory. The plan is computed tile by tile and never stored.
+Transport between two large clouds. The plan does not fit into memory, so it is computed tile by tile and never stored.
 
 Run it by ``python examples/many_points.py --out out``.
 A disc flows into a spiral. Each has a million points if torch sees a CUDA device, and 10 000 points if not. Each point

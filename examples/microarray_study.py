@@ -1,7 +1,7 @@
 """A microarray study
 ==================
 
-From expressions to a short list of genes: choose the radius, test on held-out samples, ask which genes are stable.
+From gene expressions to a short list of genes: choose the radius, test on held-out samples, and find the stable genes.
 
 Run it by ``python examples/microarray_study.py --out out``.
 It uses the colon data (62 tissues, 2000 genes) if this machine has them. It looks in the folder CONDGRAD_DATA, and in
@@ -93,7 +93,9 @@ def draw_stable(axes: Axes, share: np.ndarray, names: list[str]) -> None:
     )
     axes.axvline(SHARE, color="black", linewidth=0.8, linestyle="--")
     axes.set(
-        title=f"Chosen by how many of {2 * HALVES} halves", xlim=(0, 1), yticks=np.arange(LISTED)
+        title=f"Fraction of {2 * HALVES} halves that choose it",
+        xlim=(0, 1),
+        yticks=np.arange(LISTED),
     )
     axes.set_yticklabels([names[k] for k in top], fontsize=8)
     axes.xaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0))
@@ -117,7 +119,7 @@ def main(out: Path) -> None:
         f"radius {model.radius_:.3g}, ridge {model.ridge_:.3g}: {chosen} features, "
         f"certified gap {model.dual_gap_[0]:.1e}"
     )
-    print(f"right on held-out samples: {model.score(X_test, y_test):.3f}")
+    print(f"accuracy on held-out samples: {model.score(X_test, y_test):.3f}")
 
     share, fit = (
         np.zeros(X.shape[1]),

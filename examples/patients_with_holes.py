@@ -91,7 +91,7 @@ def main(out: Path) -> None:
     figure, (above, below) = plt.subplots(2, 1, figsize=(6.4, 8.0), layout="constrained")
     path.plot(names=list(X), ax=above)
     above.axvline(model.radius_, color="black", linestyle=":")
-    above.set_title("Coefficients against the radius; dotted: the one chosen")
+    above.set_title("Coefficients against the radius; the dotted line is the chosen radius")
     chances = model.predict_proba(X)[:, 0]
     order = np.argsort(chances)
     for label, color, marker in (("ill", "#D55E00", "^"), ("well", "#0072B2", "o")):

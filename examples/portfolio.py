@@ -1,7 +1,7 @@
 """A portfolio under constraints
 =============================
 
-The portfolio of least risk for a given taste for return, with caps for assets and sectors: three methods.
+The best compromise between risk and return, with caps for assets and sectors: three methods.
 
 Run it by ``python examples/portfolio.py --out out``.
 The weights of 200 assets sum to 1. No weight is above 5 %, and no sector is above a fifth. ``sets.Polytope`` takes these

@@ -1,12 +1,12 @@
 """Resume after a kill
 ===================
 
-A process is killed twice, and its run goes on from a checkpoint. Beside it is a run that nobody disturbs.
+A process is killed twice, and its run continues from a checkpoint. A second run without kills is the comparison.
 
 Run it by ``python examples/resume_after_kill.py --out out``.
-`checkpoint=` names a file. The run writes it now and then, always as a whole: point, bound, oracle points and trace.
-Start the same call again, and it goes on from there. It keeps the lower bound only if the problem is the same: a digest
-of f, g, the set and their data must agree. A bound of another problem would prove nothing.
+`checkpoint=` names a file. From time to time the run writes its point, bound, oracle points and trace there, never half
+of them. Start the same call again, and it continues from there. It keeps the lower bound only if the problem is the
+same: a checksum of f, g, the set and their data must agree. A bound of another problem would prove nothing.
 """
 
 from __future__ import annotations

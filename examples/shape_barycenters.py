@@ -4,8 +4,8 @@
 Four shapes in the corners, and between them their certified barycentres.
 
 Run it by ``python examples/shape_barycenters.py --out out``.
-A shape is a measure on the points of a grid. Each picture between the corners is a measure too. Among all measures, its
-plans to the four corners cost least together. The weight of a corner falls with the distance to it.
+A shape is a measure on the points of a grid. Each picture between the corners is a measure too: the one with the
+smallest total cost of its plans to the four corners. The weight of a corner falls with the distance to it.
 """
 
 from __future__ import annotations

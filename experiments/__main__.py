@@ -58,31 +58,34 @@ def paper(
         list[PaperPart] | None, typer.Option(metavar="PART", help=PART_HELP, show_default="all")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A look within a minute: smaller problems, one draw.")
+        bool, typer.Option("--quick", help="Smaller problems and one draw, within a minute.")
     ] = False,
     seeds: Annotated[
         int | None,
         typer.Option(
             metavar="N",
             min=1,
-            help="How many draws of the random problems.",
+            help="Number of draws of the random problems.",
             show_default=DRAWS_DEFAULT,
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where to write, and to continue from.")
+        Path,
+        typer.Option(
+            metavar="FOLDER", help="The folder for the results. A run that is there is continued."
+        ),
     ] = Path("out"),
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Do all again, whatever earlier runs finished.")
+        bool, typer.Option("--fresh", help="Do everything again, without earlier results.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
-    """Run the paper's experiments: figures, tables, and what became of each claim.
+    """Run the paper's experiments: figures, tables, and a verdict on each claim.
 
     Writes report.html (one file, opens from disk), the figures as PNG and PDF,
-    curves.csv and results.json. Takes three to five minutes on two cores. What is
-    finished is kept: after an interruption run it again. A quick run says of some
-    claims that it is too short to judge them.
+    curves.csv and results.json. Takes three to five minutes on two cores. Finished
+    parts are kept: after an interruption, run it again. A quick run is too short
+    to judge some claims, and says so.
 
     [bold]Examples[/bold]
       python -m experiments paper --quick
@@ -166,12 +169,13 @@ def _report(outcome: Any) -> None:
 @app.command()
 def bench(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Which one; all are listed without it.")
+        str | None,
+        typer.Argument(metavar="NAME", help="The benchmark to run. Without it, all are listed."),
     ] = None,
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="ARGUMENTS", help="What follows -- goes to the benchmark; try -- --help."
+            metavar="ARGUMENTS", help="Arguments after -- go to the benchmark; try -- --help."
         ),
     ] = None,
 ) -> None:
@@ -182,7 +186,7 @@ def bench(
       python -m experiments bench transport -- --sizes 100 500 --cap 20
       python -m experiments bench elastic_net -- --help
 
-    Exit codes: that of the benchmark, 2 where there is none of that name.
+    Exit codes: that of the benchmark; 2 if no benchmark has this name.
     """
     found = benchmarks()
     if name is None:
@@ -205,16 +209,16 @@ def bench(
 @app.command()
 def site(
     only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Measure this alone; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Measure only this. Can be repeated.")
     ] = None,
     draw: Annotated[
-        bool, typer.Option("--draw", help="Measure nothing: draw and write what is kept.")
+        bool, typer.Option("--draw", help="Measure nothing: draw and write the kept numbers.")
     ] = False,
 ) -> None:
-    """Measure what the README and the site say in numbers and pictures.
+    """Measure the numbers and pictures of the README and the site.
 
     Keeps numbers in docs/numbers.json, draws docs/measured, and writes the parts of
-    the pages that are marked as measured. Some ten minutes on one thread.
+    the pages that are marked as measured. Takes about ten minutes on one thread.
 
     [bold]Examples[/bold]
       python -m experiments site
@@ -241,44 +245,53 @@ def gates(
     ] = None,
     rows: Annotated[
         str,
-        typer.Option(metavar="PATTERN", help="Only rows whose names match; a regular expression."),
+        typer.Option(
+            metavar="PATTERN", help="Only rows with names that match this regular expression."
+        ),
     ] = "",
     random: Annotated[
-        int, typer.Option(metavar="N", min=0, help="How many random problems.")
+        int, typer.Option(metavar="N", min=0, help="Number of random problems.")
     ] = 300,
     seed: Annotated[
         int | None,
         typer.Option(
-            min=0, help="Of the random problems.", show_default="a new one, which is printed"
+            min=0, help="Seed of the random problems.", show_default="a new one, which is printed"
         ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A few rows of each benchmark and ten random ones.")
     ] = False,
     rivals: Annotated[
-        bool, typer.Option("--rivals", help="Ask new to be ahead of skglm, given the multiplier.")
+        bool,
+        typer.Option(
+            "--rivals",
+            help="The new side must also be faster than skglm, which is told the penalty.",
+        ),
     ] = False,
     keep: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where to keep what old compiles, for the next run."),
+        typer.Option(
+            metavar="FOLDER", help="Keep the compiled code of the old side here, for the next run."
+        ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write all rows as JSON.")
+        Path | None, typer.Option(metavar="FILE", help="The file for all rows, as JSON.")
     ] = None,
 ) -> None:
-    """Time an old commit and these files in turns, and say which fits became slower.
+    """Compare the times of an old commit and these files, and show which fits are slower.
 
-    Times are the best CPU milliseconds of several turns of two processes, on one
-    thread. A fit of 5 ms or more may take 1.3 times as long, a shorter one 3 ms more,
-    a path or a search 1.6 times as long, and the geometric mean may be 1.25; what
-    old certifies new must certify too. What fails is measured once more.
+    Two processes run in turns, on one thread. Times are the best CPU milliseconds
+    of several turns. These are the limits: a fit of 5 ms or more may take 1.3 times
+    as long, a shorter fit 3 ms more, a path or a search 1.6 times as long. The
+    geometric mean may be 1.25. The new side must certify all that the old side
+    certifies. A row that fails is measured once more.
 
     [bold]Examples[/bold]
       python -m experiments gates --quick
       python -m experiments gates --rows 'path|cross_validation' --random 0
       python -m experiments gates --rivals --seed 7 --out gates.json
 
-    Exit codes: 0 all passed, 1 a gate is not, 2 bad input, 130 interrupted.
+    Exit codes: 0 all passed, 1 a limit is exceeded, 2 bad input, 130 interrupted.
     """
     from condgrad.cli.report import json_text
     from experiments.gates.random_rows import random_rows
@@ -332,20 +345,22 @@ def budgets(
     ] = None,
     compile_too: Annotated[
         bool,
-        typer.Option("--compile", help="Compile all kernels, from an empty folder, and time it."),
+        typer.Option(
+            "--compile", help="Compile all kernels from an empty folder, and measure the time."
+        ),
     ] = False,
     files_too: Annotated[
         bool, typer.Option("--files", help="List the files that small fits run through.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write it as JSON.")
+        Path | None, typer.Option(metavar="FILE", help="The file for the counts, as JSON.")
     ] = None,
 ) -> None:
-    """Count what a part of the package costs those who read it.
+    """Count the size and the complexity of a part of the package.
 
-    Lines, tokens of code, branches, numbers that are no plain ones, imports that go
-    round or reach into a folder, and where it is asked for what compiling takes and
-    which files a fit runs through.
+    Counts lines, tokens of code, branches, numbers other than 0, 1, 2, 0.5 and -1,
+    and imports that are circular or reach into a folder. On request it also shows
+    the time to compile, and the files that a fit runs through.
 
     [bold]Examples[/bold]
       python -m experiments budgets

@@ -456,12 +456,12 @@ PROBLEMS = {
     "sum of two shapes": (
         lambda: F + cg.smooth.LeastSquares(A[:, :2], Y),
         ValueError,
-        r"one variable.*\(3,\), \(2,\)",
+        r"the same variable.*\(3,\), \(2,\)",
     ),
     "vectors in the nuclear ball": (
         lambda: cg.minimize(F, cg.simple.Ridge(1.0, on=cg.sets.NuclearBall(1.0))),
         ValueError,
-        r"nuclear norm is for matrices.*\(3,\)",
+        r"nuclear norm needs a matrix.*\(3,\)",
     ),
     "vectors under the nuclear norm": (
         lambda: cg.minimize(F, cg.simple.NuclearNorm(1.0, on=cg.sets.L2Ball(1.0))),
@@ -645,7 +645,7 @@ OPTIONS = {
     "a callback that returns an array": (
         {"callback": lambda now: now.x > 0.0},
         TypeError,
-        r"callback must return something true to end the run, or None to go on, got ndarray of shape \(3,\): return",
+        r"callback must return True to end the run, or None to continue, got ndarray of shape \(3,\): return",
     ),
     "callback not callable": ({"callback": 5}, TypeError, r"callback must be callable.*got 5"),
     "stop a number": ({"stop": 1e-5}, TypeError, r"stop must be a stop.* rule.*got 1e-05"),

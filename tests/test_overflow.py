@@ -196,5 +196,5 @@ def test_our_own_overflows_raise_nothing_whatever_numpy_is_told() -> None:
         cg.smooth.LeastSquares(np.eye(2), [1.0, 2.0]),
         cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1e200)),
     )
-    with np.errstate(over="raise"), pytest.raises(cg.NotFiniteError, match="F turned inf"):
+    with np.errstate(over="raise"), pytest.raises(cg.NotFiniteError, match="F became inf"):
         cg.minimize(f, g, np.array([1e180, 0.0]))

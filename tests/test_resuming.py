@@ -205,7 +205,7 @@ def test_streamed_plans_are_no_arrays_to_save(tmp_path: Path) -> None:
 @pytest.mark.parametrize("about", ["[1]", "null", '{"format": "condgrad result 1"}'])
 def test_archives_of_others_are_named(about: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "other.npz", x=np.zeros(2), trace=np.zeros((1, 11)), about=np.array(about))
-    with pytest.raises(ValueError, match=r"other\.npz is no result that condgrad saved"):
+    with pytest.raises(ValueError, match=r"other\.npz is not a result that condgrad saved"):
         cg.load(tmp_path / "other.npz")
 
 
@@ -219,7 +219,7 @@ def test_a_checkpoint_without_a_folder_is_named_before_the_run(tmp_path: Path) -
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no archive", b'{"x": 1}'])
 def test_damaged_files_are_named(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "broken.npz").write_bytes(content)
-    with pytest.raises(ValueError, match=r"broken\.npz is no result that condgrad saved"):
+    with pytest.raises(ValueError, match=r"broken\.npz is not a result that condgrad saved"):
         cg.load(tmp_path / "broken.npz")
     with pytest.raises(FileNotFoundError):
         cg.load(tmp_path / "missing.npz")

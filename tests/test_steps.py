@@ -61,7 +61,7 @@ def test_adaptive_needs_no_constant_of_f() -> None:
     target = np.array([0.5, 0.3, 0.2])
     f = cg.smooth.Function(lambda x: (float(((x - target) ** 4).sum()), 4.0 * (x - target) ** 3))
     g = cg.simple.Zero(on=cg.sets.Simplex(3))
-    with pytest.raises(cg.MissingAbility, match="step='adaptive' finds one on the way"):
+    with pytest.raises(cg.MissingAbility, match="step='adaptive' finds one during the run"):
         cg.minimize(f, g, step="short")
     r = cg.minimize(f, g, step="adaptive", tol=1e-4)
     assert r.success

@@ -1,8 +1,9 @@
-"""A smooth part of your own: Huber's loss of the residuals A x - y, for `method="newton"` and `"auto"` too.
+"""A smooth part of your own: Huber's loss of the residuals A x - y. "newton" and "auto" take it too.
 
-f(x) = h(Kx) with a separable h is a `Composite`. What h must say is the protocol `Separable`: its value and gradient,
-its curvature, and that it has no intercept. Anything else that is smooth is a `condgrad.smooth.Function`, by its
-value and gradient alone, or a subclass of `condgrad.smooth.Smooth`.
+A `Composite` is f(x) = h(Kx) with a separable h. The class of h follows the protocol `Separable`: it has the value and
+the gradient of h, its curvature, and here it has no intercept. (The library has this loss as `condgrad.smooth.Huber`.)
+Any other smooth function is a `condgrad.smooth.Function` of its value and gradient, or a subclass of
+`condgrad.smooth.Smooth`.
 """
 
 from typing import Any
@@ -44,7 +45,7 @@ class Huber:
 rng = np.random.default_rng(0)
 A = rng.standard_normal((60, 200))
 y = A[:, :4].sum(axis=1) + 0.1 * rng.standard_normal(60)
-y[:5] += 30.0  # what least squares would follow
+y[:5] += 30.0  # outliers: least squares would follow them
 
 result = cg.minimize(
     Composite(A, Huber(y, 0.5)), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(4.0)), method="auto"

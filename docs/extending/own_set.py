@@ -1,7 +1,7 @@
 """A set of your own: {x : |x|_inf <= 1, |x|_1 <= k}, whose corners have k entries of -1 or 1.
 
-A `Set` says where to start, how far a point is outside, and those of `project`, `linear_argmin` and `entropic_argmin`
-that it can do. `Zero` and the norms need `linear_argmin`, `Ridge` needs `project`, `Entropy` needs `entropic_argmin`.
+A `Set` has a start point and a measure of how far a point is outside. It has one or more of these methods: `Zero` and
+the norms need `linear_argmin`, `Ridge` needs `project`, `Entropy` needs `entropic_argmin`.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ import condgrad as cg
 
 
 class SparsePolytope(cg.sets.Set):
-    solid = True  # shrinking coordinates stays inside: L1Norm may live on it
+    solid = True  # a point stays inside if coordinates shrink: L1Norm may be used on it
     largest_entry = 1.0
 
     def __init__(self, k: int) -> None:
@@ -28,7 +28,7 @@ class SparsePolytope(cg.sets.Set):
         s = np.zeros_like(c)
         largest = np.argsort(-np.abs(c))[: self.k]
         s[largest] = -np.sign(c[largest])
-        return s  # exact, so that the point alone is enough; else cg.Answer(point, bound)
+        return s  # the point alone, because it is exact; otherwise cg.Answer(point, bound)
 
 
 rng = np.random.default_rng(0)

@@ -1,7 +1,8 @@
 """A simple part of your own: g(x) = weight |x - centre|^2 on any set with a projection.
 
-A `Simple` says g(x), solves `min <c, s> + g(s)` on its set with a lower bound on the minimum, and restricts itself to
-a few directions for line searches. Plain callables do as well: `condgrad.simple.Oracle(value, argmin)`.
+A `Simple` has three tasks. It computes g(x). It solves `min <c, s> + g(s)` on its set, with a lower bound on the
+minimum. And it gives g along a few directions, for line searches. If you have plain functions, use
+`condgrad.simple.Oracle(value, argmin)`.
 """
 
 from typing import Any
@@ -47,6 +48,6 @@ f, ball = cg.smooth.LeastSquares(A, y), cg.sets.L2Ball(0.5)
 result = cg.minimize(f, Proximity(1.0, centre, on=ball), method="auto")
 assert result.success
 
-# the same problem with a ridge around the origin, which shifts f by a linear term
+# the same problem with a ridge around the origin: f gets a linear term
 same = cg.minimize(f + cg.smooth.Linear(-2.0 * centre), cg.simple.Ridge(1.0, on=ball), tol=1e-9)
 np.testing.assert_allclose(result.x, same.x, atol=1e-3)

@@ -389,11 +389,11 @@ class Certificate:
         candidate = iterate.candidate
         value = iterate.value
         if not math.isfinite(value):
-            raise NotFiniteError(f"F turned {value}")
+            raise NotFiniteError(f"F became {value}")
         if math.isnan(iterate.lower_bound) or iterate.lower_bound == math.inf:
-            raise NotFiniteError(f"the lower bound turned {iterate.lower_bound}")
+            raise NotFiniteError(f"the lower bound became {iterate.lower_bound}")
         if candidate is not None and not math.isfinite(candidate.terms.value):
-            raise NotFiniteError(f"F turned {candidate.terms.value} at the oracle's point")
+            raise NotFiniteError(f"F became {candidate.terms.value} at the oracle's point")
         if self.stationarity is not None:
             return self.with_stationary_point(
                 iterate.x, iterate.terms, iterate.lower_bound, iterate.noise, f"iterate {k}"

@@ -103,7 +103,7 @@ class Comparison:
                 f"against must be one of {', '.join(map(repr, AXES))}, got {against!r}"
             )
         if measure == "distance" and self.lower_bound == -math.inf:
-            raise ValueError("no run has proved a lower bound: there is no distance to show")
+            raise ValueError("no run has proved a lower bound, so there is no distance to show")
         if ax is None:
             _, ax = pyplot.subplots(figsize=(6, 4), layout="constrained")
         for i, (name, result) in enumerate(self.results.items()):

@@ -344,7 +344,7 @@ def _is_true(asked: Any) -> bool:
         return bool(asked)
     except (TypeError, ValueError, RuntimeError) as error:  # as NumPy, pandas and torch have it
         raise TypeError(
-            "callback must return something true to end the run, or None to go on, got "
+            "callback must return True to end the run, or None to continue, got "
             f"{type(asked).__name__} of shape {tuple(getattr(asked, 'shape', ()))}: return one True or False, such as "
             "bool((...).all())"
         ) from error

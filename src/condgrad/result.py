@@ -30,7 +30,7 @@ class Status(Enum):
     CONVERGED
         A stopping rule was met: by default, the certified gap is within `tol`.
     STATIONARY
-        The same where f is not convex: the stationarity gap of the answer is within `tol`. Other
+        The same if f is not convex: the stationarity gap of the answer is within `tol`. Other
         points may be better.
     ITERATION_LIMIT, TIME_LIMIT
         `max_iter` or `time_limit` came first.
@@ -53,7 +53,7 @@ class Status(Enum):
     STATIONARY = "the stopping rule was met at a stationary point"
     ITERATION_LIMIT = "the iteration limit was reached before the stopping rule was met"
     TIME_LIMIT = "the time limit was reached before the stopping rule was met"
-    STALLED = "no step brings F or the bound any further"
+    STALLED = "no step improves F or the bound any more"
     INTERRUPTED = "the run was interrupted; this is the best certified answer so far"
     STOPPED_BY_CALLBACK = "the callback asked to stop"
 

@@ -231,12 +231,14 @@ def load(path: str | Path) -> Result:
     except Exception as error:  # what NumPy, zip and JSON say of a broken file has many names
         if b"condgrad linear model" in Path(path).read_bytes()[:1000]:
             raise ValueError(
-                f"{path} is a linear model: load it by condgrad.linear_model.load({str(path)!r})"
+                f"{path} is a linear model: load it with condgrad.linear_model.load({str(path)!r})"
             ) from None
         raise ValueError(
-            f"{path} is no result that condgrad saved, or it is damaged ({error})"
+            f"{path} is not a result that condgrad saved, or it is damaged ({error})"
         ) from error
-    raise ValueError(f"{path} has the format {written!r} where {FORMAT!r} is known: save it again")
+    raise ValueError(
+        f"{path} has the format {written!r} and this version reads {FORMAT!r}: save it again"
+    )
 
 
 def _result(about: dict[str, Any], x: Array, rows: Array, past: tuple[Array, ...]) -> Result:
@@ -293,7 +295,7 @@ class Checkpoint:
             folder.is_dir() and os.access(folder, os.W_OK)
         ):  # better now than when the run is over
             raise ValueError(
-                f"checkpoint {path} needs a folder to write to, and {folder} is none: create it first"
+                f"checkpoint {path} needs a folder to write to, and {folder} does not exist or cannot be written to"
             )
 
     def earlier(self) -> Result | None:

@@ -50,10 +50,10 @@ class StopRule(Protocol):
         """What is measured, in words."""
 
     def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
-        """The number that must come down to the tolerance."""
+        """The number that must fall to the tolerance."""
 
     def answer(self, iterate: Iterate, certificate: Certificate, k: int) -> Certificate:
-        """What the rule proved, once met at iteration k."""
+        """What the rule has proved when it is met at iteration k."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ class RelativeGap:
 
 @dataclass(frozen=True)
 class RelativeStationarity(RelativeGap):
-    """stationarity gap / scale <= tolerance, for the best point so far. This is what `tol` means
-    where f is not convex.
+    """stationarity gap / scale <= tolerance, for the best point so far. This is what `tol` means if
+    f is not convex.
 
     Parameters
     ----------

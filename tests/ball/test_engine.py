@@ -506,9 +506,9 @@ def test_what_is_missing_is_said_in_a_sentence() -> None:
     for pair, sentence in (
         (
             (cg.smooth.Linear(np.ones(N)), ridge),
-            r"Linear.* is no h\(Kx\): LeastSquares, Logistic and SquaredHinge are",
+            r"Linear.* is not a loss h\(Kx\) on data",
         ),
-        ((f + f, ridge), r"is no h\(Kx\)"),
+        ((f + f, ridge), r"is not a multiple of one loss h\(Kx\)"),
         ((f, cg.simple.L1Norm(0.1, on=ball)), r"L1Norm.* is no quadratic: Ridge and Zero are"),
         (
             (f, cg.simple.Ridge(1.0, on=cg.sets.L2Ball(1.0))),

@@ -226,7 +226,7 @@ def test_a_linear_term_may_pull_less_than_the_penalty() -> None:
         assert result.lower_bound <= least + 1e-7
         assert abs(result.value - least) <= 1e-7
     with pytest.raises(
-        cg.MissingAbility, match=r"needs a ridge > 0 beside a Linear term that is as steep as l1"
+        cg.MissingAbility, match=r"needs a ridge > 0: .* has a Linear term that is as steep as l1"
     ):
         newton(f, cg.simple.ElasticNet(0.5))
 
@@ -252,7 +252,7 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
 
 def test_bad_input_gets_a_sentence() -> None:
     K, y, _ = data(9)
-    with pytest.raises(NotFiniteError, match="at iteration 0: F turned inf"):
+    with pytest.raises(NotFiniteError, match="at iteration 0: F became inf"):
         newton(
             cg.smooth.Poisson(K, np.abs(y), offset=np.full(len(y), 1e3)), cg.simple.ElasticNet(1.0)
         )
@@ -265,7 +265,7 @@ def test_bad_input_gets_a_sentence() -> None:
     f, g = cg.smooth.LeastSquares(K, y), cg.simple.ElasticNet(1.0)
     own = cg.smooth.Function(lambda x: (float(x @ x), 2.0 * x))
     with pytest.raises(
-        cg.MissingAbility, match="needs a ridge > 0 beside an f that may fall without bound"
+        cg.MissingAbility, match=r"needs a ridge > 0: .* is not known to be bounded below"
     ):
         cg.minimize(own, g, np.zeros(12))
     assert cg.minimize(own, cg.simple.ElasticNet(1.0, 0.1), np.ones(12), method="auto").success

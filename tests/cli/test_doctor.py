@@ -71,7 +71,7 @@ def test_broken_packages_are_told_and_nothing_else_breaks(
     [gpu] = [finding for finding in report["machine"] if finding["name"] == "GPU"]
     assert (gpu["good"], gpu["text"]) == (
         None,
-        "torch is not installed or broken, and GPUs are used through it",
+        "torch is not installed or broken; it is needed to use a GPU",
     )
 
 

@@ -189,7 +189,7 @@ def test_new_rows_with_holes(condgrad_here: Command) -> None:
     fixed = (*roles("ill"), "--radius", 1, "--ridge", 0.5)
     assert condgrad_here("fit", "patients.csv", *fixed, "--impute", "median").code == 0
     said = condgrad_here("predict", "condgrad-fit/model.json", "new.csv")
-    assert "filled with what the model has learnt" in said.stdout
+    assert "filled with values from the fit" in said.stdout
     judge = make_pipeline(
         SimpleImputer(strategy="median"),
         StandardScaler(),
@@ -207,14 +207,14 @@ def test_new_rows_with_holes(condgrad_here: Command) -> None:
     whole = frame[GENES][36:].loc[:, used].notna().all(axis=1).to_numpy()
     assert not whole.all()
     np.testing.assert_array_equal(found["prediction"].notna(), whole)
-    assert "with empty cells not predicted" in said.stdout
+    assert "with empty cells: no prediction" in said.stdout
 
     assert condgrad_here("fit", "patients.csv", *fixed, "--impute", "drop-columns").code == 0
     is_empty = np.arange(12) % 3 == 0  # in a column that was whole where the model was fitted
     later = frame[36:].assign(**{"gene 5": np.where(is_empty, np.nan, frame["gene 5"][36:])})
     later.to_csv("new.csv", index=False)
     said = condgrad_here("predict", "condgrad-fit/model.json", "new.csv")
-    assert "4 rows with empty cells not predicted" in said.stdout
+    assert "4 rows with empty cells: no prediction" in said.stdout
     found = pandas.read_csv("predictions.csv")
     np.testing.assert_array_equal(found["prediction"].isna(), is_empty)
 
@@ -242,13 +242,13 @@ BAD: dict[str, tuple[Sequence[str], str]] = {
     "delta": (("--delta", "2"), "--delta is for --loss huber"),
     "multi-class": (("--multi-class", "ovr"), "--multi-class ovr is for --loss logistic"),
     "groups": (("--groups", "groups.csv"), "--groups groups.csv has no group for 'gene 1'"),
-    "grouped penalty": (("--groups", "whole.csv", "--alpha", "1"), "--groups goes with --form radius"),
+    "grouped penalty": (("--groups", "whole.csv", "--alpha", "1"), "--groups works with --form radius"),
     "rule": (("--impute", "mode"), "--impute must be one of median, mean, drop-rows, drop-columns, got 'mode'"),
     "offset": (("--offset", "kind"), "--offset kind: this column holds text"),
     "offset with holes": (("--offset", "gene 4"), "--offset gene 4: this column has"),
-    "offset of classes": (("--target", "kind", "--offset", "log_years"), "--offset goes with numbers or two classes"),
+    "offset of classes": (("--target", "kind", "--offset", "log_years"), "--offset works for numbers or two classes only"),
     "counts below 0": (("--target", "log_years", "--loss", "poisson", "--alpha", "1"), "y must"),
-    "two roles": (("--weights", "w", "--offset", "w"), "--offset w: this column is the target, or has a role"),
+    "two roles": (("--weights", "w", "--offset", "w"), "--offset w: this column is the target, or it has another role"),
 }  # fmt: skip
 
 
@@ -274,7 +274,8 @@ def test_a_column_that_counts_the_rows_is_pointed_at(condgrad_here: Command) -> 
     asked = ("--target", "price", "--impute", "mean", "--radius", 1, "--ridge", 1)
     said = " ".join(condgrad_here("fit", "p.csv", *asked).stdout.split())
     assert (
-        "'patient_id' has another whole number in each row: if it names the rows, say --id" in said
+        "'patient_id' has a different whole number in each row. If it has the names of the rows, use --id"
+        in said
     )
     said = condgrad_here("fit", "p.csv", *asked, "--id", "patient_id").stdout
     assert "--id" not in said

@@ -442,7 +442,7 @@ def test_no_such_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "does not exist" in sentence(lambda: read_table(tmp_path / "none.csv"))
     assert "does not exist" in sentence(lambda: read_table(tmp_path / "none.npy"))
     assert "is a folder" in sentence(lambda: read_table(tmp_path))
-    assert "neither a file nor a pipe" in sentence(lambda: read_table(Path("/dev/zero")))
+    assert "is not a file or a pipe" in sentence(lambda: read_table(Path("/dev/zero")))
     assert "cannot be read" in sentence(lambda: read_table(Path("x" * 300)))
     assert "cannot be read" in sentence(lambda: read_table(written(tmp_path, "1") / "below.csv"))
 

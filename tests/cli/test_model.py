@@ -191,7 +191,7 @@ def test_every_field_is_needed(name: str) -> None:
     [
         (b'{"a": ' * 100_000, "Invalid JSON"),
         (b"[" * 1_000_000, "Invalid JSON"),
-        (b'{"radius": NaN}', "NaN is no number of JSON"),
+        (b'{"radius": NaN}', "NaN is not a JSON number"),
         (b"{}", "format: the field is missing"),
         (b"9" * 10_000, "Invalid JSON"),
         (b"[]", "must hold an object"),

@@ -277,7 +277,7 @@ def test_no_table_of_others_is_replaced(condgrad_here: Command, tmp_path: Path) 
         (tmp_path / "answers.csv").write_bytes(content)
         ended = condgrad_here(*asked)
         assert (ended.code, ended.stderr.count("\n")) == (2, 1)
-        assert "--out answers.csv is there already" in ended.stderr
+        assert "--out answers.csv exists already" in ended.stderr
         assert "add --overwrite" in ended.stderr
         assert (tmp_path / "answers.csv").read_bytes() == content
     assert condgrad_here(*asked, "--overwrite").code == 0

@@ -84,7 +84,7 @@ def test_the_certificate_in_json(condgrad_here: Command, tmp_path: Path) -> None
 def test_not_converged(condgrad_here: Command, tmp_path: Path) -> None:
     done = condgrad_here("recolor", "dark.png", "bright.png", "--tol", 0, "--samples", 20)
     assert done.code == 3
-    assert done.stdout.startswith("Not converged: gap / scale of F is certified at ")
+    assert done.stdout.startswith("Not converged: the certified gap / scale of F is ")
     assert (tmp_path / "dark-recolored.png").exists()
 
 

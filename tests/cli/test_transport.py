@@ -314,7 +314,7 @@ def test_not_converged(condgrad_here: Command, tmp_path: Path) -> None:
     )
     assert done.code == 3
     assert re.match(
-        r"Not converged: gap / scale of F is certified at \S+, 0 was asked for\s\([a-z\s]+\): ",
+        r"Not converged: the certified gap / scale of F is \S+, and --tol is 0\s\([a-z\s]+\): ",
         done.stdout,
     )
     assert done.stdout.count("scale of F") == 1

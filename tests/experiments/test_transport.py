@@ -191,7 +191,7 @@ def test_the_chapter_of_all(curves: list[Curve]) -> None:
         "figure-1-gaps",
     ]
     assert [claim.verdict for claim in chapter.claims[:2]] == [Verdict.HOLDS, Verdict.HOLDS]
-    assert f"n = {N}, errors as shares of F_0 - F*: Newton is below 10⁻⁸ after" in plain(
+    assert f"n = {N}, errors divided by F_0 - F*: Newton is below 10⁻⁸ after" in plain(
         chapter.summary
     )
     shown = {row[0]: row for row in chapter.tables[0].rows}

@@ -398,7 +398,7 @@ def test_cross_validation(kind: type, y: Array, options: dict[str, Any]) -> None
 def test_a_fold_without_a_class_is_named() -> None:
     y = np.where(np.arange(600) < 300, 0, 1)
     halves = [(np.arange(300), np.arange(300, 600))]
-    with pytest.raises(ValueError, match="in fold 0: y must hold two classes"):
+    with pytest.raises(ValueError, match="in fold 0: with an intercept, y must have two classes"):
         ConstrainedLogisticRegressionCV(radii=[1.0], ridges=[1.0], cv=halves).fit(blocks(X), y)
 
 
@@ -434,7 +434,7 @@ def test_predictions_are_lazy() -> None:
                 np.testing.assert_allclose(answers, expected, rtol=1e-10)
     with pytest.raises(ValueError, match="must have 12 features, as in the fit, got 11"):
         models[-1].predict(blocks(X[:, 1:]))
-    with pytest.raises(ValueError, match="must have the columns that the model was fitted to"):
+    with pytest.raises(ValueError, match="must have the columns of the fit"):
         models[0].predict(dd.from_pandas(frame[names[::-1]], npartitions=3))
     with dask.config.set(scheduler="synchronous"):
         sparse = models[-1].predict_proba(sparse_blocks(X)).compute()
@@ -489,7 +489,7 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         BlockwiseLoss(cg.smooth.Logistic, blocks(X), np.full(600, 2.0))
     with pytest.raises(ValueError, match="at least two classes, got one"):
         cg.smooth.Multinomial(blocks(X), np.ones(600))
-    with pytest.raises(ValueError, match="positive sample_weight in each class"):
+    with pytest.raises(ValueError, match="each class of y must have a positive sample_weight"):
         cg.smooth.Multinomial(
             blocks(X), THREE, sample_weight=1.0 * (THREE != "bee"), intercept=True
         )

@@ -187,7 +187,7 @@ def test_an_offset_that_separates_leaves_nothing_to_fit() -> None:
 def test_bad_input_gets_a_sentence() -> None:
     for model, target, sentence in (
         (ours.PoissonRegressor(), COUNTS - 1.0, "counts of at least 0 for Poisson, got -1"),
-        (ours.PoissonRegressor(), 0.0 * COUNTS, "y must hold a count above 0"),
+        (ours.PoissonRegressor(), 0.0 * COUNTS, "y must have a count above 0"),
         (ours.GammaRegressor(), COUNTS, "amounts above 0 for Gamma, got 0"),
         (ours.HuberRegressor(delta=0.0), NUMBERS, "delta must be finite and > 0"),
     ):
@@ -197,15 +197,15 @@ def test_bad_input_gets_a_sentence() -> None:
         ours.PoissonRegressor().fit(X, COUNTS, offset=[1.0, 2.0])
     with pytest.raises(ValueError, match="offset must have one entry"):
         ours.PoissonRegressor().fit(X, COUNTS).predict(X, offset=[1.0])
-    with pytest.raises(ValueError, match="offset goes with two classes, got 3"):
+    with pytest.raises(ValueError, match="offset needs two classes, got 3"):
         ours.LogisticRegression().fit(X, np.arange(60) % 3, offset=OFFSET)
     with pytest.raises(ValueError, match="offset goes with scoring=None"):
         ours.LassoCV(scoring="r2").fit(X, NUMBERS, offset=OFFSET)
-    with pytest.raises(ValueError, match="PoissonRegressor takes data in memory"):
+    with pytest.raises(ValueError, match="PoissonRegressor needs data in memory"):
         ours.PoissonRegressor().fit(da.from_array(X), COUNTS)
-    with pytest.raises(ValueError, match="offset goes with data in memory"):
+    with pytest.raises(ValueError, match="offset needs data in memory"):
         ours.Lasso().fit(da.from_array(X), NUMBERS, offset=OFFSET)
-    with pytest.raises(cg.MissingAbility, match="Poisson takes data in memory"):
+    with pytest.raises(cg.MissingAbility, match="Poisson needs data in memory"):
         cg.smooth.Poisson(da.from_array(X), COUNTS)
     for loss in (cg.smooth.Poisson(X, COUNTS), cg.smooth.Gamma(X, AMOUNTS)):
         assert loss.smoothness is None

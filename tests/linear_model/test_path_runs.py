@@ -55,7 +55,7 @@ def test_each_radius_is_proved_as_if_it_were_alone(
 
 
 @pytest.mark.parametrize(
-    "error", [NotFiniteError("F turned nan"), np.linalg.LinAlgError("singular")]
+    "error", [NotFiniteError("F became nan"), np.linalg.LinAlgError("singular")]
 )
 @pytest.mark.parametrize("loss", ["logistic", "least-squares"])
 def test_a_radius_where_newton_fails_goes_on(
@@ -169,7 +169,7 @@ def test_single_precision_is_valued_in_double(loss: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [NotFiniteError("F turned nan"), np.linalg.LinAlgError("singular")]
+    "error", [NotFiniteError("F became nan"), np.linalg.LinAlgError("singular")]
 )
 def test_a_later_radius_where_newton_fails_goes_on(
     error: Exception, monkeypatch: pytest.MonkeyPatch

@@ -247,7 +247,7 @@ def test_bad_input_gets_a_sentence() -> None:
     for model, sentence in (
         (ours.LogisticRegression(C=-1.0), "C must be finite and > 0"),
         (ours.LogisticRegression("l3"), "penalty must be"),
-        (ours.LinearSVC(loss="hinge"), "the hinge itself is not smooth"),
+        (ours.LinearSVC(loss="hinge"), "the hinge is not smooth"),
         (ours.LogisticRegressionCV(Cs=[]), "Cs and l1_ratios must hold"),
     ):
         with pytest.raises(ValueError, match=sentence):

@@ -97,14 +97,16 @@ def test_the_wrong_door_names_the_right_one(tmp_path: Path) -> None:
     f, g = cg.smooth.LeastSquares([[1.0, 2.0]], [3.0]), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0))
     cg.minimize(f, g).save(tmp_path / "result.npz")
     with pytest.raises(
-        ValueError, match=r"is a linear model: load it by condgrad\.linear_model\.load\("
+        ValueError, match=r"is a linear model: load it with condgrad\.linear_model\.load\("
     ):
         cg.load(tmp_path / "model.json")
-    with pytest.raises(ValueError, match=r"is no linear model: load results by condgrad\.load\("):
+    with pytest.raises(
+        ValueError, match=r"is not a linear model: load results with condgrad\.load\("
+    ):
         linear_model.load(tmp_path / "result.npz")
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(
-        ValueError, match=r"no model that condgrad saved: format: the field is missing"
+        ValueError, match=r"not a model that condgrad saved: format: the field is missing"
     ):
         linear_model.load(tmp_path / "other.json")
     with pytest.raises(FileNotFoundError):

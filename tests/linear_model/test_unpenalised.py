@@ -152,9 +152,7 @@ def test_combinations_are_dropped_by_name() -> None:
     X[:, 3] = 7.0
     y = X[:, 0] + X[:, 4] + 0.1 * rng.standard_normal(30)
     factors = [0.0, 0.0, 0.0, 0.0, 1.0]
-    dropped = (
-        "combinations of those before them and the intercept are dropped, .*: number 2, number 3"
-    )
+    dropped = "combinations of earlier ones and the intercept are dropped, .*: number 2, number 3"
     with pytest.warns(UserWarning, match=dropped):
         model = Lasso(0.1, penalty_factors=factors, tol=TOL).fit(X, y)
     assert (model.coef_[2], model.coef_[3]) == (0.0, 0.0)
@@ -190,8 +188,8 @@ def test_separated_classes_are_proved_and_named() -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (Lasso(positive=True), "penalty_factors of 0 go with positive=False"),
-        (LogisticRegression(), "penalty_factors of 0 go with two classes or multi_class='ovr'"),
+        (Lasso(positive=True), "penalty_factors of 0 need positive=False"),
+        (LogisticRegression(), "penalty_factors of 0 need two classes or multi_class='ovr'"),
     ],
 )
 def test_what_cannot_be_gets_a_sentence(model: Any, message: str) -> None:
@@ -205,9 +203,9 @@ def test_blocks_of_dask_get_a_sentence() -> None:
 
     X, y = drawn(7)
     blocks = dask.array.from_array(X, chunks=(10, -1))
-    with pytest.raises(ValueError, match="penalty_factors of 0 go with data in memory"):
+    with pytest.raises(ValueError, match="penalty_factors of 0 need data in memory"):
         Lasso(penalty_factors=FACTORS).fit(blocks, y)
-    with pytest.raises(cg.MissingAbility, match="unpenalised goes with data in memory"):
+    with pytest.raises(cg.MissingAbility, match="unpenalised needs data in memory"):
         cg.smooth.LeastSquares(blocks, y, unpenalised=X[:, :1])
 
 

@@ -109,7 +109,7 @@ def test_torch(torch: Any) -> None:
     ("options", "error", "sentence"),
     [
         ({"method": "pairwise", "memory": 2}, ValueError, "leave memory=0"),
-        ({"method": "away", "step": "open-loop"}, ValueError, "needs a step that looks at F"),
+        ({"method": "away", "step": "open-loop"}, ValueError, "needs a step that depends on F"),
         ({"method": "cgs", "lazy": True}, ValueError, "lazy=True goes with"),
     ],
 )

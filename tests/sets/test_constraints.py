@@ -112,10 +112,10 @@ def test_sets_without_points_are_refused_with_a_proof(seed: int, excess: float) 
     A = np.vstack([made.get("A_ub", np.zeros((0, n))), row, -row])
     b = np.concatenate([made.get("b_ub", np.zeros(0)), [0.0], [-excess]])
     with pytest.raises(
-        ValueError, match=r"the constraints leave no point: .* misses them by "
+        ValueError, match=r"the constraints have no solution: .* violates them by "
     ) as caught:
         cg.sets.Polytope(**made | {"A_ub": A, "b_ub": b})
-    told = float(str(caught.value).split(" misses them by ")[1].split(" ")[0])
+    told = float(str(caught.value).split(" violates them by ")[1].split(" ")[0])
     assert told >= 0.3 * excess / float(np.linalg.norm(row))  # rows count as of length 1, about
 
 

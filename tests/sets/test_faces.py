@@ -178,6 +178,7 @@ def test_torch_has_the_same_faces(torch: Any, name: str, seed: int) -> None:
 @pytest.mark.parametrize("P", [L2Ball(1.0), NuclearBall(1.0)])
 def test_round_sets_say_that_they_have_no_faces(P: Set) -> None:
     with pytest.raises(
-        cg.MissingAbility, match=r"Ball.*has no faces; L1Ball, Simplex, SolidSimplex and Box do"
+        cg.MissingAbility,
+        match=r"Ball.*has no faces; L1Ball, Simplex, SolidSimplex and Box have them",
     ):
         P.face(np.ones(2))

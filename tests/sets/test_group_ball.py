@@ -260,7 +260,7 @@ def test_plain_sentences_for_bad_groups() -> None:
         match=r"groups must hold one label for each coordinate, got an array of shape \(2, 2\)",
     ):
         GroupBall(1.0, [[0, 1], [1, 1]])
-    with pytest.raises(ValueError, match="groups must hold no NaN or infinity"):
+    with pytest.raises(ValueError, match="groups must not have NaN or infinity"):
         GroupBall(1.0, [0.0, np.nan])
     with pytest.raises(ValueError, match="groups has 2 entries for a variable of 3 rows"):
         GroupBall(1.0, [0, 1]).project(np.ones(3))

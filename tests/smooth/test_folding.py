@@ -78,7 +78,7 @@ def test_what_does_not_fold_is_said_in_a_sentence() -> None:
     ):
         with pytest.raises(
             cg.MissingAbility,
-            match=r"is no h\(Kx\) plus a linear term: one multiple of LeastSquares",
+            match=r"is not a multiple of one loss h\(Kx\) on data",
         ):
             FaceNewton.of(smooth, g)
 

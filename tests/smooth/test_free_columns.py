@@ -174,7 +174,7 @@ def test_bad_input_gets_a_sentence() -> None:
         cg.smooth.LeastSquares(K, y, unpenalised=np.ones((2, 1)))
     with pytest.raises(ValueError, match="unpenalised"):
         cg.smooth.LeastSquares(K, y, unpenalised=np.full((3, 1), np.nan))
-    with pytest.warns(UserWarning, match="combinations of those before them and the intercept"):
+    with pytest.warns(UserWarning, match="combinations of earlier ones and the intercept"):
         f = cg.smooth.LeastSquares(K, y, unpenalised=np.ones((3, 1)), intercept=True)
     assert f.unpenalised_at(np.zeros(3)).tolist() == [0.0]
     assert f.intercept_at(np.zeros(3)) == pytest.approx(2.0)
@@ -184,5 +184,5 @@ def test_bad_input_gets_a_sentence() -> None:
 def test_tensors_get_a_sentence() -> None:
     import torch
 
-    with pytest.raises(cg.MissingAbility, match="unpenalised columns go with NumPy or SciPy data"):
+    with pytest.raises(cg.MissingAbility, match="unpenalised columns need NumPy or SciPy data"):
         cg.smooth.LeastSquares(torch.eye(3), torch.ones(3), unpenalised=torch.ones(3, 1))

@@ -459,9 +459,9 @@ def test_torch_agrees_with_numpy(kind: type, torch: ModuleType) -> None:
 @pytest.mark.parametrize("kind", [Logistic, SquaredHinge])
 def test_one_class_is_refused(kind: type) -> None:
     Z = np.eye(3)
-    with pytest.raises(ValueError, match=r"y must hold two classes.*got only \+1"):
+    with pytest.raises(ValueError, match=r"y must have two classes.*got only \+1"):
         kind(Z, np.ones(3), intercept=True)
     with pytest.raises(
-        ValueError, match=r"y must hold two classes.*positive sample_weight.*got only -1"
+        ValueError, match=r"y must have two classes.*positive sample_weight.*got only -1"
     ):
         kind(Z, [1.0, -1.0, -1.0], sample_weight=[0.0, 1.0, 1.0], intercept=True)

@@ -388,7 +388,7 @@ def test_metrics_of_tensors(torch: Any) -> None:
             atol=1e-6,
         )
     with pytest.raises(
-        ValueError, match=r"metric must be one of 'sqeuclidean'.* for tensors, got 'cosine'"
+        ValueError, match=r"for tensors metric must be one of 'sqeuclidean'.*, got 'cosine'"
     ):
         EntropicTransport(metric="cosine").fit(tensor(torch, XS), Xt=tensor(torch, XT))
 

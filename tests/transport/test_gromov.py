@@ -308,7 +308,7 @@ C = np.ones((3, 3)) - np.eye(3)
         (
             lambda: cg.transport.gromov(np.ones((3, 4)), C),
             ValueError,
-            r"C1 must be square.*\(3, 4\)",
+            r"C1 must be a square array.*\(3, 4\)",
         ),
         (lambda: cg.transport.gromov(C, np.full((2, 2), np.nan)), ValueError, "C2 must be finite"),
         (lambda: cg.transport.gromov(C, C, [0.5, 0.5]), ValueError, "a must have 3 weights"),
@@ -350,7 +350,7 @@ C = np.ones((3, 3)) - np.eye(3)
         (
             lambda: cg.transport.gromov(C, C, plan="streamed", entropy=1.0),
             ValueError,
-            "goes with points",
+            "needs points",
         ),
         (lambda: cg.transport.gromov_gap(-C, C, C), ValueError, "plan must have entries >= 0"),
         (

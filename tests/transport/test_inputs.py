@@ -50,7 +50,7 @@ def test_what_cannot_follow_is_named(torch: Any) -> None:
     own = cg.smooth.Linear(torch.ones((6, 5), dtype=torch.float64))
     with pytest.raises(
         TypeError,
-        match=r"regularizers\[1\], Linear.*, does not go with a NumPy cost of 6 x 5: .*torch",
+        match=r"regularizers\[1\], Linear.*, does not fit a NumPy cost of 6 x 5: .*torch",
     ):
         solve(DATA.C, entropy=0.1, regularizers=[GroupLasso(LABELS, 1.0), own])
 
@@ -77,7 +77,11 @@ def test_a_regulariser_of_another_shape_is_named() -> None:
             ValueError,
             r"^start has the shape \(5, 6\) and must have that of the cost, \(6, 5\)",
         ),
-        (np.ones((6, 5)), ValueError, r"^start must lie in Transport\(6 x 5\): .* it is off by 5"),
+        (
+            np.ones((6, 5)),
+            ValueError,
+            r"^start must lie in Transport\(6 x 5\): .* its largest violation is 5",
+        ),
         (np.full((6, 5), np.nan), ValueError, r"^start must be finite"),
         (np.ones(30), ValueError, r"^start must have 2 dimension"),
         ("plan", TypeError, r"^start must be an array of numbers, got str"),

@@ -348,7 +348,7 @@ def test_distances_weights_and_samples_are_pots() -> None:
 def test_what_solve_does_not_have_is_said() -> None:
     a, b, M = uneven()
     for wrong in ({"c": M}, {"reg_type": "l2"}, {"unbalanced_type": "TV"}):
-        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be .* in this drop-in"):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be "):
             pot.solve(M, a, b, 0.1, **wrong)
 
 

@@ -309,7 +309,7 @@ def test_gcg_keeps_its_iteration_limit() -> None:
     tight = {"numItermax": 2, "stopThr": 0, "stopThr2": 0, "alpha_min": 0.0}
     with pytest.warns(
         UserWarning,
-        match=r"gcg ended after 2 iterations within .* of the minimum; raise numItermax",
+        match=r"gcg ended after 2 iterations within .* of the minimum; increase numItermax",
     ):
         _, log = gcg(data.a, data.b, data.C, 0.02, 20.0, half_square, itself, log=True, **tight)
     assert log["status"] == "ITERATION_LIMIT"

@@ -573,10 +573,10 @@ BAD_LABELS = {
         lambda: GroupLasso([0, 1]).at(np.ones((3, 2))),
         r"labels has 2 entries for a plan of 3 rows",
     ),
-    "no labels": (lambda: GroupLasso([]), r"labels must hold one class a row"),
+    "no labels": (lambda: GroupLasso([]), r"labels must have one class for each row"),
     "labels in a matrix": (
         lambda: GroupLasso(np.ones((3, 2))),
-        r"labels must hold one class a row.*\(3, 2\)",
+        r"labels must have one class for each row.*\(3, 2\)",
     ),
     "negative weight": (
         lambda: GroupLasso([0, 1], weight=-0.1),

@@ -482,7 +482,7 @@ class TestStarts:
         first = solve(cost, regularizers=terms, plan="dense", **self.options)
         again = solve(cost, regularizers=terms, plan="streamed", start=first.plan, **self.options)
         assert again.iterations <= 3
-        with pytest.raises(ValueError, match="it is off by"):
+        with pytest.raises(ValueError, match="its largest violation is"):
             solve(cost, regularizers=terms, plan="streamed", start=2.0 * first.plan, **self.options)
         with pytest.raises(ValueError, match="must have that of the cost"):
             solve(cost, regularizers=terms, plan="streamed", start=first.plan[:3], **self.options)
@@ -643,11 +643,11 @@ class TestErrors:
     def test_arguments(self) -> None:
         with pytest.raises(ValueError, match="plan must be one of"):
             solve(self.cost, entropy=0.1, plan="sparse")
-        with pytest.raises(ValueError, match="goes with a cost between points"):
+        with pytest.raises(ValueError, match="needs a cost between points"):
             solve(SMALL.C, entropy=0.1, plan="streamed")
-        with pytest.raises(ValueError, match="agree in their dimension, got 2 and 3"):
+        with pytest.raises(ValueError, match="have the same dimension, got 2 and 3"):
             SquaredEuclidean(SMALL.Xs, np.ones((4, 3)))
-        with pytest.raises(ValueError, match="agree in their rank"):
+        with pytest.raises(ValueError, match="have the same rank"):
             LowRank(SMALL.Xs, np.ones((4, 3)))
         with pytest.raises(ValueError, match="must hold one or more points"):
             SquaredEuclidean(SMALL.Xs[:0], SMALL.Xt)

@@ -303,7 +303,7 @@ def test_errors_name_the_argument() -> None:
     for arguments, message in [
         ({"penalty": 0.0}, "penalty must be finite and > 0"),
         ({"penalty": (1.0, 2.0, 3.0)}, "penalty must be a number or a pair"),
-        ({"penalty": math.inf}, "that is transport.solve"),
+        ({"penalty": math.inf}, "use transport.solve"),
         ({"penalty": 1.0, "entropy": 0.0}, "entropy must be finite and > 0"),
         ({"penalty": 1.0, "a": data.b}, "a must have 7 weights"),
         ({"penalty": 1.0, "a": -data.a}, "a must hold weights >= 0 of some mass"),

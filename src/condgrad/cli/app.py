@@ -56,7 +56,7 @@ def options(
 
 
 def paper() -> None:
-    """Run the paper's experiments: figures, tables, and what became of each claim. Needs a clone."""
+    """Run the paper's experiments: figures, tables, and a verdict on each claim. Needs a clone."""
     _hand_over("paper")
 
 

@@ -63,20 +63,21 @@ def doctor(
     compile_now: Annotated[
         bool,
         typer.Option(
-            "--compile", help="Compile all kernels first, and keep them: for images and clusters."
+            "--compile",
+            help="First compile all kernels and keep them, for container images and clusters.",
         ),
     ] = False,
 ) -> None:
     """Show what is installed and whether it works.
 
-    Names extras, threads, GPU and data, and solves two small problems as a test.
+    Lists extras, threads, GPU and data, and solves two small problems as a test.
 
     [bold]Examples[/bold]
       condgrad doctor
       condgrad doctor --json
       condgrad doctor --compile
 
-    Exit codes: 0 both problems certified, 3 not both.
+    Exit codes: 0 if both problems are certified, otherwise 3.
     """
     # a package that is broken may print or warn as it is imported; the report alone belongs on
     # standard output
@@ -175,7 +176,7 @@ def _kernels() -> Finding:
         )
     if readiness.is_compiled():
         return Finding("kernels", True, f"compiled, in {place}")
-    how = "the first fit compiles them beside it; `condgrad doctor --compile` does so now"
+    how = "the first fit compiles them in the background; `condgrad doctor --compile` compiles them now"
     return Finding("kernels", None, f"not compiled yet: {how}")
 
 
@@ -192,9 +193,7 @@ def _processor() -> str:
 def _gpu() -> Finding:
     torch = sys.modules.get("torch")
     if torch is None:
-        return Finding(
-            "GPU", None, "torch is not installed or broken, and GPUs are used through it"
-        )
+        return Finding("GPU", None, "torch is not installed or broken; it is needed to use a GPU")
     try:
         found = [
             torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())
@@ -213,7 +212,9 @@ def _data(name: str, load: Callable[..., Any]) -> Finding:
     except DataUnavailable:
         how = f"call condgrad.datasets.load_{name}() once with a network, or set {FOLDER_VARIABLE} to its folder"
         return Finding(
-            name, None, f"not here: {how}; the paper's experiments use a stand-in until then"
+            name,
+            None,
+            f"not on this machine: {how}. Until then, the paper's experiments use other data",
         )
     except (
         Exception

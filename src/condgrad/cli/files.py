@@ -32,12 +32,12 @@ from condgrad.errors import listed, require_extra
 from condgrad.linear_model.model_file import Naming
 from condgrad.memory import free_memory
 
-HEADER_RULE = "yes if it has no numbers, or 0,1,2,... as pandas numbers columns"
+HEADER_RULE = "yes if it has no numbers, or has 0,1,2,... like pandas columns"
 Header = Annotated[
     bool | None,
     typer.Option(
         "--header/--no-header",
-        help="Whether the first line names the columns.",
+        help="The first line has the names of the columns.",
         show_default=HEADER_RULE,
     ),
 ]
@@ -46,7 +46,7 @@ IdColumn = Annotated[
     typer.Option(
         "--id",
         metavar="COLUMN",
-        help="The column that names the rows, '' if it has no name.",
+        help="The column with the names of the rows; '' if it has no name.",
         show_default="the first column if it has no name",
     ),
 ]
@@ -54,10 +54,10 @@ DropColumns = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN",
-        help="Leave out, by name or number from 0, '' if it has no name; repeatable.",
+        help="A column to leave out: its name or number from 0; '' if it has no name. Can be repeated.",
     ),
 ]
-ResultFolder = Annotated[Path, option("FOLDER", "Where to write, a folder.")]
+ResultFolder = Annotated[Path, option("FOLDER", "The folder for the results.")]
 
 MISSING = frozenset(
     {"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A", "<NA>", "?"}
@@ -375,7 +375,7 @@ def read_bytes(path: Path) -> bytes:
         found = path.stat()
         require(not stat.S_ISDIR(found.st_mode), f"{path} is a folder: give a file")
         readable = stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode)
-        require(readable, f"{path} is neither a file nor a pipe: give a file")
+        require(readable, f"{path} is not a file or a pipe: give a file")
         require_memory(2.0 * found.st_size, f"reading {path}", "keep fewer rows")
         content = path.read_bytes()
     except BadInput:
@@ -743,7 +743,7 @@ def _check_new_file(out: Path, read: Sequence[Path], replaces: Callable[[Path], 
     )
     for path in filter(os.path.exists, read):
         require(not out.samefile(path), f"--out {out} would overwrite {path}: choose another name")
-    foreign = f"--out {out} is there already, and not written by this command"
+    foreign = f"--out {out} exists already, and this command did not write it"
     require(replaces(out), f"{foreign}: choose another name, or add --overwrite")
 
 

@@ -66,7 +66,7 @@ DEVIANCES = {"poisson": 1, "gamma": 2}
 FOLDS = 5
 GRID_OF_CS = 25  # from 1e-4 to 1e4, each about twice the one before
 SELECTION_RULES = (
-    "The best score on held-out rows, or 1se: the simplest model within a standard error of it."
+    "best: the best score on held-out rows; 1se: the simplest model within a standard error of it."
 )
 
 
@@ -112,10 +112,10 @@ class Request:
 def fit(
     data: Annotated[
         Path,
-        typer.Argument(metavar="DATA", help="CSV, TSV (.gz too), parquet, .npy, .npz or .svm."),
+        typer.Argument(metavar="DATA", help="CSV, TSV (also .gz), parquet, .npy, .npz or .svm."),
     ],
     target: Annotated[
-        str | None, option("COLUMN", "What to predict; an index in a matrix.")
+        str | None, option("COLUMN", "The column to predict; its number in a matrix.")
     ] = None,
     loss: Annotated[
         str | None,
@@ -123,11 +123,13 @@ def fit(
     ] = None,
     impute: Annotated[
         str | None,
-        option("RULE", f"For empty cells: {', '.join(MISSING_RULES)}.", among=MISSING_RULES),
+        option(
+            "RULE", f"What to do with empty cells: {', '.join(MISSING_RULES)}.", among=MISSING_RULES
+        ),
     ] = None,
     form: Annotated[
         str | None,
-        option("NAME", "A bound on |coef|_1, or a penalty of it.", "radius", among=FORMS),
+        option("NAME", "A bound on |coef|_1 (radius), or a penalty.", "radius", among=FORMS),
     ] = None,
     radius: Annotated[
         str | None, option("R,...", "Bound on |coef|_1.", "cross-validated", numbers_from=0.0)
@@ -137,68 +139,82 @@ def fit(
     ] = None,
     alpha: Annotated[
         str | None,
-        option("A,...", "Penalty, for targets of numbers.", "cross-validated", numbers_from=0.0),
+        option("A,...", "Penalty, if the target has numbers.", "cross-validated", numbers_from=0.0),
     ] = None,
     strength: Annotated[
         str | None,
-        option("C,...", "1 / penalty, for labels.", "cross-validated", "--C", numbers_from=0.0),
+        option(
+            "C,...",
+            "1 / penalty, if the target has labels.",
+            "cross-validated",
+            "--C",
+            numbers_from=0.0,
+        ),
     ] = None,
     l1_ratio: Annotated[
-        str | None, option("S,...", "Share of |coef|_1 in a penalty.", "1", numbers_from=0.0)
+        str | None, option("S,...", "Part of |coef|_1 in the penalty.", "1", numbers_from=0.0)
     ] = None,
     grid: Annotated[
         int | None,
         option(
-            "N", "How many radii or penalties to try.", "50 radii, 100 alphas or 25 Cs", least=1
+            "N", "Number of radii or penalties to try.", "50 radii, 100 alphas or 25 Cs", least=1
         ),
     ] = None,
     delta: Annotated[
-        float | None, option("D", "Residual where huber turns linear.", "1.35", above=0.0)
+        float | None, option("D", "Larger residuals have a linear loss (huber).", "1.35", above=0.0)
     ] = None,
     folds: Annotated[
         int | None, option("N", "Folds of the cross-validation.", str(FOLDS), least=2)
     ] = None,
     selection: Annotated[str, option("RULE", SELECTION_RULES, among=SELECTIONS)] = SELECTIONS[0],
-    positive: Annotated[bool, typer.Option("--positive", help="No coefficients below 0.")] = False,
+    positive: Annotated[
+        bool, typer.Option("--positive", help="Allow no negative coefficients.")
+    ] = False,
     groups: Annotated[
-        Path | None, option("FILE", "A table of features and groups: whole groups are 0.")
+        Path | None, option("FILE", "A table of features and groups. Whole groups become 0.")
     ] = None,
     unpenalised: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COLUMN",
-            help="A feature that is always in the model, such as age; repeatable.",
+            help="A feature that is always in the model, such as age. Can be repeated.",
         ),
     ] = None,
     multi_class: Annotated[
         str | None,
         option(
             "RULE",
-            "ovr: each class against the rest; multinomial: one loss.",
+            "ovr: each class against the rest; multinomial: one loss for all.",
             "ovr, or multinomial with a penalty",
             among=("ovr", "multinomial"),
         ),
     ] = None,
     no_standardize: Annotated[
-        bool, typer.Option("--no-standardize", help="Take columns as they are.")
+        bool, typer.Option("--no-standardize", help="Do not scale the columns.")
     ] = False,
     no_intercept: Annotated[
-        bool, typer.Option("--no-intercept", help="Without a constant.")
+        bool, typer.Option("--no-intercept", help="Fit without an intercept.")
     ] = False,
     drop: DropColumns = None,
-    weights: Annotated[str | None, option("COLUMN", "How much each row counts.")] = None,
+    weights: Annotated[str | None, option("COLUMN", "The weight of each row.")] = None,
     offset: Annotated[
-        str | None, option("COLUMN", "A known part of the score, as log(exposure).")
+        str | None, option("COLUMN", "A known part of the score, such as log(exposure).")
     ] = None,
     row_id: IdColumn = None,
     header: Header = None,
     tol: report.Tolerance = 1e-6,
-    max_iter: Annotated[int, option("N", "The most iterations of a fit.", least=1)] = 10_000,
-    seed: Annotated[int, option("N", "Which rows go to which fold.", least=0, most=2**32 - 1)] = 0,
+    max_iter: Annotated[
+        int, option("N", "Largest number of iterations of a fit.", least=1)
+    ] = 10_000,
+    seed: Annotated[
+        int, option("N", "Seed for the choice of the folds.", least=0, most=2**32 - 1)
+    ] = 0,
     scheduler: Annotated[
         str | None,
         option(
-            "ADDRESS", "The Dask cluster that reads and fits a pattern.", "threads of this machine"
+            "ADDRESS",
+            "A Dask cluster that reads and fits the files of a pattern.",
+            "threads of this machine",
         ),
     ] = None,
     out: files.ResultFolder = Path("condgrad-fit"),
@@ -206,21 +222,22 @@ def fit(
 ) -> None:
     """Fit a sparse linear model to a table, with a proof of its optimality.
 
-    Minimises loss + ridge |coef|_2^2 subject to |coef|_1 <= radius, or with
-    --form penalty what scikit-learn's ElasticNet and LogisticRegression minimise.
-    Numbers that are not given are cross-validated; of several with commas the
-    best is taken. The loss is chosen by the target: logistic for labels, that is
-    text, or at most 10 different whole numbers with two rows each on average;
-    least-squares for other numbers. Coefficients count in units of their columns'
-    standard deviations. These, and what fills empty cells, are learnt in each
-    fold anew. The report ends with the same fit in Python.
+    Minimises loss + ridge |coef|_2^2 subject to |coef|_1 <= radius. With --form
+    penalty, it minimises the objectives of scikit-learn's ElasticNet and
+    LogisticRegression. If you do not give radius or ridge, cross-validation
+    chooses them. If you give several values with commas, it takes the best. The
+    loss depends on the target: logistic for labels, least-squares for numbers.
+    Labels are text, or at most 10 different whole numbers with two rows each on
+    average. Columns are divided by their standard deviations. Each fold has its
+    own deviations and its own values for empty cells. The report ends with the
+    same fit in Python.
 
-    A pattern in quotes stands for many files of the same columns. They are read
-    and fitted in blocks by Dask, here or on a cluster, and need not fit in the
-    memory of one machine; there is no path.png of them.
+    A pattern in quotes means many files with the same columns. Dask reads and
+    fits them in blocks, here or on a cluster. They need not fit into the memory
+    of one machine. There is no path.png for them.
 
     Writes model.json, coefficients.csv, certificate.json, path.png, report.txt,
-    and cross_validation.csv where it has chosen something.
+    and cross_validation.csv if cross-validation chose something.
 
     [bold]Examples[/bold]
       condgrad fit patients.csv --target outcome --id patient --impute median
@@ -393,11 +410,11 @@ def _options(problem: TrainingData, settings: FitSettings) -> dict[str, Any]:
     )
     require(
         problem.groups is None or not _is_penalised(settings, problem.loss),
-        "--groups goes with --form radius: a penalty is one of |coef|_1",
+        "--groups works with --form radius only, not with a penalty",
     )
     require(
         problem.offset is None or not labels or len(np.unique(problem.y)) == 2,
-        "--offset goes with numbers or two classes",
+        "--offset works for numbers or two classes only",
     )
     found = {
         "fit_intercept": None if settings.intercept else False,
@@ -542,7 +559,7 @@ def _sentences() -> Iterator[list[Any]]:
             yield short
         except np.linalg.LinAlgError as error:
             raise BadInput(
-                "columns of such different sizes cannot be solved: standardise, or raise --ridge"
+                "the sizes of the columns are too different: standardise them, or give a larger --ridge"
             ) from error
         except ValueError as error:
             raise BadInput(report.first_line(error)) from error
@@ -566,7 +583,7 @@ def _facts(
     chooser = solved.chooser
     return {
         "certified": solved.certified,
-        "statement": "the least objective lies between lower_bound and value",
+        "statement": "the minimum of the objective lies between lower_bound and value",
         "problems": proofs,
         "relative_gap": max(proof["relative_gap"] for proof in proofs),
         **sizes,

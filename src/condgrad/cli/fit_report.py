@@ -89,7 +89,7 @@ def text(problem: TrainingData, settings: Any, request: Any, solved: Any, facts:
         facts=facts,
         request=request,
         settings=settings,
-        objective=objective.split("\n\n")[0].removesuffix(", proved."),
+        objective=" ".join(objective.split("\n\n")[0].split()).removesuffix(", with a proof."),
         ridge=ridge_of(solved.estimator),
         counts=list(zip(labels, counts, strict=True)) if problem.loss in CLASSIFYING else [],
         blocks=[list(block.itertuples()) for block in blocks],

@@ -37,21 +37,22 @@ def predict(
     ),
     overwrite: Annotated[
         bool,
-        typer.Option("--overwrite", help="Replace a file that is no table of predictions, too."),
+        typer.Option("--overwrite", help="Also replace a file that is not a table of predictions."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Predict new rows with a fitted model, and score it where they have the target.
+    """Predict new rows with a fitted model, and score it if they have the target.
 
-    Columns are matched by name, or by place between NPY, NPZ and libsvm files: a
+    Columns are matched by name, or by position for NPY, NPZ and libsvm files:
     column 0 of a matrix is index 1 of a libsvm file, unless that file has an
-    index 0. Others are ignored, and one whose coefficient is 0 may be absent.
-    The written table has the id of each row or its number from 0, its prediction,
-    and probabilities (logistic) or decision values (squared hinge). Empty cells
-    are filled as the model has learnt (--impute of condgrad fit). A pattern in
-    quotes, such as "new-*.parquet", stands for many files, read one by one.
-    Earlier predictions of that name are replaced, another file with --overwrite.
-    In Python, condgrad.linear_model.load(MODEL) is the fitted estimator.
+    index 0. Other columns are ignored. A column with coefficient 0 may be
+    missing. The written table has the id of each row (or its number from 0), its
+    prediction, and probabilities (logistic) or decision values (squared hinge).
+    Empty cells get the values that the model has learnt (--impute of condgrad
+    fit). A pattern in quotes, such as "new-*.parquet", means many files, which
+    are read one by one. Earlier predictions with the same name are replaced;
+    --overwrite replaces any file. In Python, condgrad.linear_model.load(MODEL)
+    returns the fitted estimator.
 
     [bold]Examples[/bold]
       condgrad predict condgrad-fit/model.json new.csv
@@ -160,9 +161,9 @@ def _predictions(fitted: FittedModel, table: Table) -> tuple[dict[str, Any], lis
     kept = np.arange(table.rows)
     if fitted.drops_rows and holes:
         kept = np.flatnonzero(~np.isnan(np.ravel(X.sum(axis=1))))
-        notes.append(f"{counted(table.rows - len(kept), 'row')} with empty cells not predicted")
+        notes.append(f"{counted(table.rows - len(kept), 'row')} with empty cells: no prediction")
     elif holes:
-        notes.append(f"{counted(holes, 'empty cell')} filled with what the model has learnt")
+        notes.append(f"{counted(holes, 'empty cell')} filled with values from the fit")
     offset = None
     if fitted.offset is not None:
         offset = _offset(fitted.offset, table, notes)[kept]

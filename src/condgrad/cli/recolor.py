@@ -54,28 +54,29 @@ def recolor(
         ),
     ] = None,
     laplacian: Annotated[
-        float, option("W", "Weight of the Laplacian: like colours move alike.", at_least=0.0)
+        float, option("W", "Weight of the Laplacian: similar colours move together.", at_least=0.0)
     ] = 0.0,
     smooth: Annotated[
         float,
         option(
-            "PIXELS", "Radius over which changes of colour are averaged, edges kept.", at_least=0.0
+            "PIXELS", "Average changes of colour over this radius; edges stay sharp.", at_least=0.0
         ),
     ] = 0.0,
     strength: Annotated[
         float, option("S", "How far colours move, from 0 to 1.", at_least=0.0)
     ] = 1.0,
-    seed: Annotated[int, option("N", "Which pixels are drawn.", least=0)] = 0,
+    seed: Annotated[int, option("N", "Seed for the choice of the pixels.", least=0)] = 0,
     tol: report.Tolerance = 1e-4,
     compare: Annotated[
         bool, typer.Option("--compare", help="Draw image, palette and result in one picture.")
     ] = False,
     as_json: report.AsJson = False,
 ) -> None:
-    """Give an image the colours of another, by optimal transport between their colours.
+    """Give an image the colours of another, by optimal transport between their
+    colours.
 
-    Colours are matched in Lab, where black and white are 1 apart. Transparency, size and colour
-    profile are kept.
+    Colours are matched in Lab units divided by 100. Transparency, size and colour
+    profile do not change.
 
     [bold]Examples[/bold]
       condgrad recolor temple.jpg flower.jpg
@@ -93,7 +94,7 @@ def recolor(
     holds = pixels.shape[2] == 3 or ending != "JPEG"
     require(
         holds,
-        f"--out {out} is a JPEG, which cannot be transparent as the image is: choose .png or .webp",
+        f"--out {out} is a JPEG, and a JPEG cannot be transparent like the image: choose .png or .webp",
     )
     written = [out, out.with_name(f"{out.stem}-compare.png")][: 1 + compare]
     with files.written_whole(

@@ -107,7 +107,9 @@ def numbers(text: str | None) -> tuple[float, ...] | None:
     return tuple(found)
 
 
-Tolerance = Annotated[float, option("GAP", "Gap / scale of F to reach, certified.", at_least=0.0)]
+Tolerance = Annotated[
+    float, option("GAP", "Stop if the certified gap / scale of F is this small.", at_least=0.0)
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -211,4 +213,4 @@ def not_converged(reached: float, tol: float) -> str:
     """How far the proof goes where it does not go as far as was asked; the same words in all
     commands.
     """
-    return f"Not converged: gap / scale of F is certified at {reached:.2g}, {tol:g} was asked for"
+    return f"Not converged: the certified gap / scale of F is {reached:.2g}, and --tol is {tol:g}"

@@ -85,7 +85,9 @@ def training_data(
     target, names, dropped = _roles(table, roles)
     taken = {target, *names.values(), *dropped}
     features = tuple(name for name in table.names if name not in taken)
-    require(bool(features), f"{table.source} has no column beside the target: a fit needs features")
+    require(
+        bool(features), f"{table.source} has no column other than the target: a fit needs features"
+    )
     table = table.holding([target, *names.values()], features)
     columns = {role: _numbers(table, name, role) for role, name in names.items()}
     weights = columns.get("weights")
@@ -153,7 +155,8 @@ def _roles(table: Table, roles: ColumnRoles) -> tuple[str, dict[str, str], list[
             names[role] = table.resolve(asked, option=f"--{role}")
             free = names[role] not in (target, *list(names.values())[:-1])
             require(
-                free, f"--{role} {names[role]}: this column is the target, or has a role already"
+                free,
+                f"--{role} {names[role]}: this column is the target, or it has another role already",
             )
     return target, names, dropped
 
@@ -320,6 +323,6 @@ def _suspected_ids(table: Table, X: Any, features: Sequence[str]) -> list[str]:
         counts_rows = distinct and np.ptp(cells) == len(cells) - 1
         if distinct and len(cells) > 2 and (ID_NAMES.fullmatch(name) or counts_rows):
             found.append(
-                f"column {name!r} has another whole number in each row: if it names the rows, say --id {name}"
+                f"column {name!r} has a different whole number in each row. If it has the names of the rows, use --id {name}"
             )
     return found

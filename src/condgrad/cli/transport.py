@@ -35,25 +35,29 @@ def weight(text: str, default: str | None = None, metavar: str = "W") -> Any:
 
 def transport(
     source: Annotated[
-        Path | None, typer.Argument(metavar="SOURCE", help="Source points, a row each.")
+        Path | None, typer.Argument(metavar="SOURCE", help="Source points, one in each row.")
     ] = None,
     target: Annotated[
-        Path | None, typer.Argument(metavar="TARGET", help="Target points, a row each.")
+        Path | None, typer.Argument(metavar="TARGET", help="Target points, one in each row.")
     ] = None,
-    cost: Annotated[Path | None, option("FILE", "A matrix of costs instead of distances.")] = None,
+    cost: Annotated[Path | None, option("FILE", "A matrix of costs, in place of points.")] = None,
     entropy: Annotated[
-        float | None, weight("Weight of the entropy, 0 for none.", "0.02 x median cost")
+        float | None, weight("Weight of the entropy; 0 means none.", "0.02 x median cost")
     ] = None,
     laplacian: Annotated[
-        float | None, weight("Weight of the Laplacian: neighbours move alike.")
+        float | None, weight("Weight of the Laplacian: neighbours move together.")
     ] = None,
-    neighbors: Annotated[int, option("K", "Neighbours of a point, for --laplacian.", least=1)] = 10,
+    neighbors: Annotated[
+        int, option("K", "Number of neighbours of a point, for --laplacian.", least=1)
+    ] = 10,
     drop: DropColumns = None,
     row_id: IdColumn = None,
     header: Header = None,
-    labels: Annotated[Path | None, option("FILE", "Class of each source, for --groups.")] = None,
+    labels: Annotated[
+        Path | None, option("FILE", "The class of each source, for --groups.")
+    ] = None,
     groups: Annotated[
-        float | None, weight("Weight of class groups: a target receives one class.")
+        float | None, weight("Weight of class groups: a target gets mass from one class.")
     ] = None,
     source_weights: Annotated[
         Path | None, option("FILE", "Weights of the sources.", "equal")
@@ -73,12 +77,13 @@ def transport(
     no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw nothing.")] = False,
     as_json: report.AsJson = False,
 ) -> None:
-    """Move one point cloud onto another by optimal transport, with a proof of optimality.
+    """Move one point cloud onto another by optimal transport, with a proof of
+    optimality.
 
-    Files are CSV, TSV (.gz too), parquet, NPY or NPZ (file.npz:name for one array
-    of several). The folder of results gets plan.npy, plan.csv (plans of up to
-    50,000 entries), mapped.csv (where each source goes, led by its id or its row
-    from 0), certificate.json, trace.csv, picture.png.
+    Files are CSV, TSV (also .gz), parquet, NPY or NPZ (file.npz:name for one
+    array of several). The folder of results gets plan.npy, plan.csv (for plans
+    of up to 50,000 entries), mapped.csv (where each source goes, with its id or
+    its row number from 0), certificate.json, trace.csv, picture.png.
 
     [bold]Examples[/bold]
       condgrad transport before.csv after.csv --id cell
@@ -294,7 +299,7 @@ def draw(
             "color": pictures.COLORS[2],
             "ls": ":",
             "lw": 1.2,
-            "label": f"asked for (--tol {tol:g})",
+            "label": f"--tol {tol:g}",
         }
         right.axhline(tol * answer.result.scale, **asked)
     right.set(title="Certified distance to the optimum")

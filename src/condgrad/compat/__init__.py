@@ -1,1 +1,1 @@
-"""Other libraries' signatures over our answers."""
+"""Functions with the signatures of other libraries, computed by this package."""

@@ -1,16 +1,15 @@
-"""POT's regularised transport, with the paper's answer: steps on the true objective, and a
-certificate.
+"""POT's functions and estimators, computed by this package, with a certificate.
 
-    from condgrad.compat.pot import gcg      # in place of: from ot.optim import gcg
-    from condgrad.compat.pot import emd_laplace, sinkhorn_l1l2_gl, sinkhorn_lpl1_mm        # ...
-    from ot.da from condgrad.compat.pot import SinkhornL1l2Transport, EMDLaplaceTransport, ...
-    # ... from ot.da from condgrad.compat.pot import gromov_wasserstein,
-    entropic_gromov_wasserstein, ...    # ... from ot, ot.gromov
+    from condgrad.compat.pot import gcg  # replaces: from ot.optim import gcg
+    from condgrad.compat.pot import emd_laplace, sinkhorn_l1l2_gl  # ... of ot.da
+    from condgrad.compat.pot import SinkhornL1l2Transport, EMDLaplaceTransport  # ... of ot.da
+    from condgrad.compat.pot import gromov_wasserstein  # ... of ot and ot.gromov
 
-Arguments and return values are those of POT 0.9, but for options of its inner solvers. What
-differs: plans have exact marginals, tolerances bound the certified gap (over the scale of the
-objective, `stopThr2` of `gcg` absolute) instead of the last change of the objective, and logs say
-more. A plan that falls short of its tolerance comes with a warning that states its gap.
+Arguments and return values are those of POT 0.9, except for options of its inner solvers. Three
+things are different. Plans have exact marginals. Tolerances are for the certified gap divided by
+the scale of the objective, and not for the last change of the objective; `stopThr2` of `gcg` is for
+the gap itself. Logs have more entries. If a plan does not reach its tolerance, a warning states its
+gap.
 """
 
 from __future__ import annotations
@@ -140,46 +139,46 @@ def gcg(
     **line_search: Any,  # noqa: ARG001  (POT hands these to a line search that is not needed here)
 ) -> Any:
     """min <M, G> + reg1 sum G log G + reg2 f(G) over plans from a to b: `ot.optim.gcg`, with exact
-    steps on all of it.
+    steps on this objective.
 
-    A plan that falls short of its tolerances comes with a warning that states its gap.
+    If a plan does not reach its tolerances, a warning states its gap.
 
     Parameters
     ----------
     a, b : array
-        Weights of sources and targets; an empty list stands for uniform ones.
+        Weights of sources and targets. An empty list means uniform weights.
     M : array, shape (n, m)
-        The cost. Of NumPy or torch, and so is the plan; tensors on a CPU have the very plan that
-        NumPy arrays have.
+        The cost, an array of NumPy or torch; the plan is of the same kind. On a CPU, tensors and
+        NumPy arrays give exactly the same plan.
     reg1, reg2 : float
         Weights of the entropy, above 0, and of f, at least 0.
     f, df : callable
-        A convex function of the plan and its gradient; beside tensors they see tensors.
+        A convex function of the plan and its gradient. If M is a tensor, they get tensors.
     G0 : array, optional
         A plan to start from.
     numItermax : int
-        Steps, at most.
+        The largest number of steps.
     numInnerItermax, **line_search
         Accepted and not needed: the inner accuracy follows the gap, and steps are exact.
     stopThr : float
-        On the certified gap over the scale of the objective.
+        Tolerance for the certified gap divided by the scale of the objective.
     stopThr2 : float
-        On the gap itself; either of the two is enough.
+        Tolerance for the gap itself. A run stops if one of the two is reached.
     verbose : bool
         Show a live line on the terminal.
     log : bool
-        Return the log too.
+        Also return the log.
 
     Returns
     -------
     plan : array, shape (n, m)
         With exact marginals.
     log : dict
-        Only with `log=True`: the `loss` of each iterate (of the whole objective, entropy included),
-        the number of iterations `niter`, the certified `gap` and `lower_bound`, the `status`, and
-        of the last partially linearised problem the scalings `u` and `v` (`log_u` and `log_v` where
-        they would overflow) and the norm `err` of what the columns of diag(u) exp(-(M + reg2
-        df(G))/reg1) diag(v) miss of b.
+        Only with `log=True`. It has the `loss` of each iterate (the whole objective, with the
+        entropy), the number of iterations `niter`, the certified `gap` and `lower_bound`, and the
+        `status`. From the last partially linearised problem it has the scalings `u` and `v`
+        (`log_u` and `log_v` if they would overflow), and `err`: the norm of the difference between
+        b and the column sums of diag(u) exp(-(M + reg2 df(G))/reg1) diag(v).
 
     Examples
     --------
@@ -236,7 +235,7 @@ def sinkhorn_l1l2_gl(
     Parameters
     ----------
     a, b : array
-        Weights of sources and targets; an empty list stands for uniform ones.
+        Weights of sources and targets. An empty list means uniform weights.
     labels_a : array, shape (n,)
         The class of each source.
     M : array, shape (n, m)
@@ -244,11 +243,11 @@ def sinkhorn_l1l2_gl(
     reg, eta : float
         Weights of the entropy, above 0, and of the groups, at least 0.
     numItermax, numInnerItermax : int
-        They multiply to one limit on the iterations.
+        Their product is the largest number of iterations.
     stopInnerThr : float
-        On the certified gap over the scale of the objective.
+        Tolerance for the certified gap divided by the scale of the objective.
     eps : float
-        Accepted and not needed: no norm of a group is divided by where it vanishes.
+        Accepted and not needed: nothing is divided by the norm of a group that is 0.
     verbose, log : bool
         As in `gcg`.
 
@@ -294,22 +293,22 @@ def sinkhorn_lpl1_mm(
     verbose: bool = False,
     log: bool = False,
 ) -> Any:
-    """Entropy and the concave sum_{j, c} sqrt(mass from class c to j + 1e-3), majorised:
+    """Entropy and the concave sum_{j, c} sqrt(mass from class c to j + 1e-3):
     `ot.da.sinkhorn_lpl1_mm`.
 
-    The problem is not convex: `numItermax` times the square roots are replaced by their tangents,
-    and the plan and its certificate are those of the last such problem.
+    The problem is not convex. So the square roots are replaced by their tangents, `numItermax`
+    times. The plan and its certificate belong to the last of these convex problems.
 
     Parameters
     ----------
     a, b, labels_a, M, reg, eta, verbose, log
         As in `sinkhorn_l1l2_gl`.
     numItermax : int
-        How often tangents are taken.
+        The number of times that tangents are taken.
     numInnerItermax : int
-        Iterations of each convex problem, at most.
+        The largest number of iterations of each convex problem.
     stopInnerThr : float
-        On the certified gap of each convex problem over its scale.
+        Tolerance for the certified gap of each convex problem, divided by its scale.
 
     Returns
     -------
@@ -378,35 +377,36 @@ def emd_laplace(
     """min <M, G> + eta (alpha tr(xt' G' Ls G xt) + (1 - alpha) tr(xs' G Lt G' xs)) over plans:
     `ot.da.emd_laplace`.
 
-    Conditional gradients over linear programs converge slowly: expect a warning that states the
-    certified gap, and raise `numItermax`, or take `transport.solve` with a small entropy.
+    Conditional gradients over linear programs converge slowly, so you will often get a warning with
+    the certified gap. Then use a larger `numItermax`, or `transport.solve` with a small entropy.
 
     Parameters
     ----------
     a, b : array
-        Weights of sources and targets; an empty list stands for uniform ones.
+        Weights of sources and targets. An empty list means uniform weights.
     xs, xt : array, shapes (n, d) and (m, d)
         The points.
     M : array, shape (n, m)
         The cost.
     sim : {"knn", "gauss"}
-        Whether Ls and Lt are raw Laplacians of neighbour or of Gaussian similarities.
+        Ls and Lt are raw Laplacians of neighbour graphs ("knn") or of Gaussian similarities
+        ("gauss").
     sim_param : float, optional
-        Neighbours, 3 by default, or the width of the Gaussian.
+        The number of neighbours (3 by default), or the width of the Gaussian.
     reg : {"pos", "disp"}
-        Whether positions or displacements of neighbours are compared.
+        Compare positions ("pos") or displacements ("disp") of neighbours.
     eta : float
         Weight of the regulariser.
     alpha : float
-        The share of the sources' term, from 0 to 1.
+        The part of the sources' term, from 0 to 1.
     numItermax : int
-        Steps, at most.
+        The largest number of steps.
     stopThr : float
-        On the certified gap over the scale of the objective.
+        Tolerance for the certified gap divided by the scale of the objective.
     numInnerItermax, stopInnerThr
         Accepted and not needed: the network simplex ends by itself.
     log, verbose : bool
-        As in `gcg`; the `u` and `v` of this log are prices.
+        As in `gcg`. `u` and `v` of this log are prices.
 
     Returns
     -------
@@ -486,7 +486,7 @@ def _returned(name: str, answer: TransportResult, M: Array, reg: float | None, *
     if not result.success:
         warnings.warn(
             f"{name} ended after {result.iterations} iterations within {result.gap:.3g} of the minimum; "
-            "raise numItermax",
+            "increase numItermax",
             stacklevel=3,
         )
     if not log:
@@ -615,7 +615,7 @@ class _PotTransport(_PotArguments, PlanTransformer):  # type: ignore[misc]
         return _in_units(_distances(X, Y, self.metric), self.norm, unit)
 
     def fit(self, Xs: Any = None, ys: Any = None, Xt: Any = None, yt: Any = None) -> Self:  # type: ignore[override]
-        """Find the plan; ys and yt are classes, -1 or NaN where unknown."""
+        """Find the plan. ys and yt are classes, -1 or NaN if unknown."""
         estimate = self.distribution_estimation
         weights = {}
         if estimate is not None:
@@ -651,38 +651,39 @@ class SinkhornTransport(_PotTransport):
     reg_e : float
         Weight of the entropy.
     method
-        Accepted and not needed: one method serves all.
+        Accepted and not needed: there is one method for all.
     out_of_sample_map : {"continuous", "ferradans"}
-        Where new points go: to the mean of the targets under exp((v_j - cost)/reg_e), v being the
-        potentials of the plan, or along with their nearest source.
+        Where new points go. "continuous": to the mean of the targets with the weights exp((v_j -
+        cost)/reg_e), where v are the potentials of the plan. "ferradans": together with their
+        nearest source.
     max_iter : int
-        Iterations, at most.
+        The largest number of iterations.
     tol : float
-        On the certified gap over the scale of the objective.
+        Tolerance for the certified gap divided by the scale of the objective.
     verbose : bool
         Show a live line on the terminal.
     log : bool
         Accepted and not needed: `log_` is always there.
     metric : str
-        The cost, as `scipy.spatial.distance.cdist` names it.
+        The cost, by its name in `scipy.spatial.distance.cdist`.
     norm : {None, "max", "median", "log", "loglog"}
-        What the cost is divided by, or log(1 + cost) once or twice.
+        Divide the cost by its maximum or median, or take log(1 + cost) once or twice.
     distribution_estimation : callable, optional
-        Gives the weights of points; uniform ones by default.
+        A function that gives the weights of points. By default they are uniform.
     limit_max : float
-        What transport between known classes that differ costs, in units of the largest cost;
-        infinity counts as 10.
+        The cost between different known classes, in units of the largest cost. Infinity counts as
+        10.
 
     Attributes
     ----------
     coupling_ : array, shape (n, m)
         The plan.
     dual_gap_ : float
-        The certified distance to the optimum.
+        An upper bound on the distance of the objective from its minimum.
     log_ : dict
-        `loss`, `gap` and `niter`, whether `log` is set or not.
+        `loss`, `gap` and `niter`, also without `log`.
     xs_, xt_ : arrays
-        The points that it was fitted to.
+        The points of the fit.
 
     Examples
     --------
@@ -747,16 +748,17 @@ class SinkhornTransport(_PotTransport):
 
 
 class UnbalancedSinkhornTransport(_PotTransport):
-    """`ot.da.UnbalancedSinkhornTransport`: entropy, and weights that may be missed at a price.
+    """`ot.da.UnbalancedSinkhornTransport`: entropy, and marginals that may differ from the weights
+    at a price.
 
     Parameters
     ----------
     reg_e : float
         Weight of the entropy, relative to the product of the weights.
     reg_m : float
-        What it costs to miss the weights, in relative entropies.
+        The price of a difference from the weights, measured by relative entropy.
     method, max_iter, tol, verbose, log, metric, norm, distribution_estimation, out_of_sample_map
-        As in `SinkhornTransport`; new points move along with their nearest source.
+        As in `SinkhornTransport`. New points move together with their nearest source.
     limit_max : float
         As in `SinkhornTransport`.
 
@@ -804,7 +806,7 @@ class UnbalancedSinkhornTransport(_PotTransport):
         self.limit_max = limit_max
 
     def fit(self, Xs: Any = None, ys: Any = None, Xt: Any = None, yt: Any = None) -> Self:  # type: ignore[override]
-        """Find the plan; ys and yt are classes, -1 or NaN where unknown."""
+        """Find the plan. ys and yt are classes, -1 or NaN if unknown."""
         super().fit(Xs, ys, Xt, yt)
         # what targets get is the share that their points are means of
         self._target = replace(self._target, mass=self.result_.plan.sum(0))
@@ -879,7 +881,8 @@ class SinkhornLpl1Transport(_PotTransport):
     reg_e, reg_cl : float
         Weights of the entropy and of the class groups.
     max_iter, max_inner_iter : int
-        How often tangents are taken, and the iterations of each convex problem, at most.
+        The number of times that tangents are taken, and the largest number of iterations of each
+        convex problem.
     log, tol, verbose, metric, norm, distribution_estimation, out_of_sample_map, limit_max
         As in `SinkhornTransport`.
 
@@ -949,7 +952,7 @@ class SinkhornL1l2Transport(_PotTransport):
     reg_e, reg_cl : float
         Weights of the entropy and of the class groups.
     max_iter, max_inner_iter : int
-        They multiply to one limit on the iterations.
+        Their product is the largest number of iterations.
     log, tol, verbose, metric, norm, distribution_estimation, out_of_sample_map, limit_max
         As in `SinkhornTransport`.
 
@@ -1015,9 +1018,9 @@ class EMDLaplaceTransport(_PotTransport):
     Parameters
     ----------
     reg_type : {"pos", "disp"}
-        Whether positions or displacements of neighbours are compared.
+        Compare positions ("pos") or displacements ("disp") of neighbours.
     reg_lap, reg_src : float
-        Weight of the regulariser, and the share of the sources' term, from 0 to 1.
+        Weight of the regulariser, and the part of the sources' term in it, from 0 to 1.
     similarity, similarity_param
         The `sim` and `sim_param` of `emd_laplace`.
     max_inner_iter, inner_tol

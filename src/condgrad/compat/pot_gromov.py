@@ -27,10 +27,10 @@ def gromov_wasserstein(
     tol_rel: float = 1e-9,
     tol_abs: float = 1e-9,  # noqa: ARG001
 ) -> Any:
-    """A stationary plan of sum L(C1_ik, C2_jl) G_ij G_kl, from POT's start:
+    """A stationary plan of sum L(C1_ik, C2_jl) G_ij G_kl, from the same start as
     `ot.gromov_wasserstein`.
 
-    For more starts and a lower bound see `transport.gromov`.
+    `transport.gromov` has more starts and a lower bound.
 
     Parameters
     ----------
@@ -41,22 +41,22 @@ def gromov_wasserstein(
     loss_fun : {"square_loss", "kl_loss"}
         The loss.
     symmetric, armijo, tol_abs
-        Accepted and not needed: symmetry is looked at, steps are exact, and the tolerance follows
-        the scale.
+        Accepted and not needed: symmetry is detected, steps are exact, and the tolerance is
+        relative to the scale.
     log : bool
-        Return the log too.
+        Also return the log.
     G0 : array, optional
         Where to start; the product of the weights by default.
     max_iter : int
-        Steps, at most.
+        The largest number of steps.
     tol_rel : float
-        On the stationarity gap over the scale of the objective.
+        Tolerance for the stationarity gap divided by the scale of the objective.
 
     Returns
     -------
     plan, log
-        The plan, of exact marginals; where `log`, POT's log, with `gap`, the stationarity gap, and
-        `lower_bound`.
+        The plan, with exact marginals. With `log=True` also POT's log, with `gap` (the stationarity
+        gap) and `lower_bound`.
 
     Examples
     --------
@@ -85,18 +85,18 @@ def gromov_wasserstein2(
     tol_rel: float = 1e-9,
     tol_abs: float = 1e-9,  # noqa: ARG001
 ) -> Any:
-    """The value at the plan of `gromov_wasserstein`, a number without a graph:
+    """The value at the plan of `gromov_wasserstein`, a number without a gradient:
     `ot.gromov_wasserstein2`.
 
     Parameters
     ----------
     C1, C2, p, q, loss_fun, symmetric, log, armijo, G0, max_iter, tol_rel, tol_abs
-        As in `gromov_wasserstein`. For gradients take `transport.gromov_loss`.
+        As in `gromov_wasserstein`. For gradients use `transport.gromov_loss`.
 
     Returns
     -------
     value, log
-        POT's `gw_dist`, and where asked for the log, with the plan as `T`.
+        POT's `gw_dist`, and with `log=True` the log, with the plan as `T`.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def fused_gromov_wasserstein(
     M : array, shape (n, m)
         Costs between the two spaces.
     alpha : float
-        The share of the structure, from 0 to 1.
+        The weight of the structure, from 0 to 1.
     C1, C2, p, q, loss_fun, symmetric, armijo, G0, log, max_iter, tol_rel, tol_abs
         As in `gromov_wasserstein`.
 
@@ -184,7 +184,7 @@ def fused_gromov_wasserstein2(
     Returns
     -------
     value, log
-        As in `gromov_wasserstein2`, the log with `lin_loss` and `quad_loss` too.
+        As in `gromov_wasserstein2`. The log also has `lin_loss` and `quad_loss`.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def entropic_gromov_wasserstein(
     verbose: bool = False,
     log: bool = False,
 ) -> Any:
-    """A stationary plan of GW(G) + epsilon sum G log G, of exact marginals:
+    """A stationary plan of GW(G) + epsilon sum G log G, with exact marginals:
     `ot.gromov.entropic_gromov_wasserstein`.
 
     Parameters
@@ -224,18 +224,19 @@ def entropic_gromov_wasserstein(
     epsilon : float
         Weight of the entropy, > 0.
     tol : float
-        On the stationarity gap over the scale of the objective.
+        Tolerance for the stationarity gap divided by the scale of the objective.
     solver : {"PGD"}
-        POT's "PPA" leaves the entropy out of its objective: take `gromov_wasserstein` for that.
+        POT's "PPA" has an objective without entropy: use `gromov_wasserstein` for it.
     warmstart, verbose : bool
-        Oracles go on from the last potentials always; show a live line.
+        `warmstart` is not needed: oracles always start from the last potentials. `verbose` shows a
+        live line.
     C1, C2, p, q, loss_fun, symmetric, G0, max_iter, log
         As in `gromov_wasserstein`.
 
     Returns
     -------
     plan, log
-        As in `gromov_wasserstein`; `gw_dist` is GW(G) without the entropy, as POT has it.
+        As in `gromov_wasserstein`. `gw_dist` is GW(G) without the entropy, as in POT.
 
     Examples
     --------
@@ -333,7 +334,7 @@ def entropic_fused_gromov_wasserstein(
     Returns
     -------
     plan, log
-        As in `gromov_wasserstein`, with `fgw_dist`, which has no entropy.
+        As in `gromov_wasserstein`, with `fgw_dist`, without the entropy.
 
     Examples
     --------
@@ -427,8 +428,8 @@ def entropic_fused_gromov_wasserstein2(
 def _entropy(epsilon: float, solver: str) -> float:
     if solver != "PGD":
         raise ValueError(
-            f"solver must be 'PGD', got {solver!r}: POT's 'PPA' leaves the entropy out of its objective, which "
-            "gromov_wasserstein and fused_gromov_wasserstein minimise"
+            f"solver must be 'PGD', got {solver!r}: POT's 'PPA' has an objective without entropy: "
+            "use gromov_wasserstein or fused_gromov_wasserstein"
         )
     return _checks.number("epsilon", epsilon, above=0.0)
 
@@ -483,7 +484,7 @@ def _plan(name: str, answer: GromovResult, like: Any, distance: str, *, log: boo
     if not result.success:
         warnings.warn(
             f"{name} ended after {result.iterations} iterations with a stationarity gap of {answer.stationarity:.3g}; "
-            "raise max_iter",
+            "increase max_iter",
             stacklevel=3,
         )
     if not log:

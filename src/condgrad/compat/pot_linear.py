@@ -22,20 +22,20 @@ from condgrad.transport.unbalanced import RelaxedPlan, unbalanced
 
 @dataclass(frozen=True, eq=False)
 class OTResult:
-    """What `solve` and `solve_sample` return: POT's fields, and the certificate.
+    """The result of `solve` and `solve_sample`: POT's fields, and the certificate.
 
     Attributes
     ----------
     plan : array, shape (n, m)
         The plan; exactly 0 at pairs of infinite cost.
     value, value_linear : float
-        The objective as POT writes it, and <M, plan>.
+        The objective as in POT, and <M, plan>.
     potentials : pair of arrays
         Row and column potentials, also as `potential_a` and `potential_b`.
     status : str
         Why the run ended.
     result : Result
-        The run; `gap` and `lower_bound` are those of <M, G> + reg sum G log G.
+        The run. `gap` and `lower_bound` belong to <M, G> + reg sum G log G.
 
     Examples
     --------
@@ -53,12 +53,12 @@ class OTResult:
 
     @property
     def gap(self) -> float:
-        """At least F - F*, whatever the status."""
+        """At least F - F*, for every status."""
         return self.result.gap
 
     @property
     def lower_bound(self) -> float:
-        """What F* is not below."""
+        """A lower bound on F*."""
         return self.result.lower_bound
 
     @property
@@ -119,17 +119,17 @@ def solve(
     Parameters
     ----------
     M : array, shape (n, m)
-        The cost, +inf for pairs that may not be matched.
+        The cost. Pairs with +inf may not be matched.
     a, b : array, optional
-        Weights of sources and targets; uniform ones by default.
+        Weights of sources and targets; uniform by default.
     reg : float, optional
         Weight of the entropy; none by default.
     c : array, optional
-        Not there yet: an entropy relative to another plan than the product of the weights.
+        Not available: an entropy relative to a plan other than the product of the weights.
     reg_type : {"KL", "entropy"}
-        Which constant the `value` counts beside sum G log G; the plan is the same.
+        The constant that `value` adds to sum G log G. The plan is the same.
     unbalanced : float or pair, optional
-        What it costs to miss the weights, in relative entropies; needs a `reg`.
+        The price of a difference from the weights, measured by relative entropy. It needs a `reg`.
     unbalanced_type : {"KL"}
     method, n_threads, grad
         Accepted and not needed. Gradients are those of `transport.loss(cost=M)`.
@@ -137,7 +137,7 @@ def solve(
     plan_init, potentials_init : optional
         Where to start.
     tol : float, optional
-        On the certified gap over the scale of the objective; 1e-8 by default.
+        Tolerance for the certified gap divided by the scale of the objective; 1e-8 by default.
     verbose : bool
         Show a live line on the terminal.
 
@@ -152,13 +152,13 @@ def solve(
     [[0.5, 0.0], [0.0, 0.5]]
     """
     if c is not None:
-        raise ValueError("c must be None in this drop-in: entropies are relative to a b'")
+        raise ValueError("c must be None: here the entropy is relative to a b'")
     for name, given, allowed in (
         ("reg_type", reg_type, ("kl", "entropy")),
         ("unbalanced_type", unbalanced_type, ("kl",)),
     ):
         if str(given).lower() not in allowed:
-            raise ValueError(f"{name} must be one of {allowed} in this drop-in, got {given!r}")
+            raise ValueError(f"{name} must be one of {allowed}, got {given!r}")
     C = floating("M", M, ndim=2, with_infinity=True)
     reg = 0.0 if reg is None else _checks.number("reg", reg, at_least=0.0)
     limits: dict[str, Any] = {"tol": 1e-8 if tol is None else tol}
@@ -262,10 +262,10 @@ def dist(
     x1, x2 : arrays, shapes (n, d) and (m, d)
         x2 is x1 by default.
     metric : str
-        As `scipy.spatial.distance.cdist` names it; for tensors "sqeuclidean", "euclidean",
-        "cityblock" or "chebyshev".
+        The name in `scipy.spatial.distance.cdist`. Tensors have "sqeuclidean", "euclidean",
+        "cityblock" and "chebyshev".
     p, w
-        Of the metric "minkowski", and the weights of "wminkowski".
+        The power of "minkowski", and the weights of "wminkowski".
 
     Returns
     -------
@@ -294,7 +294,7 @@ def unif(n: int, type_as: Any = None) -> Any:
     ----------
     n : int
     type_as : array, optional
-        Whose library, precision and device they have; NumPy's float64 by default.
+        The weights get its library, precision and device. By default they are float64 of NumPy.
 
     Returns
     -------
@@ -329,15 +329,16 @@ def sinkhorn(
     Parameters
     ----------
     a, b : array
-        Weights; an empty list stands for uniform ones.
+        Weights. An empty list means uniform weights.
     M : array, shape (n, m)
     reg : float
         Weight of the entropy, above 0.
     numItermax, stopThr
-        Iterations, and the certified gap over the scale of the objective.
+        The largest number of iterations, and the tolerance for the certified gap divided by the
+        scale of the objective.
     verbose, log : bool
     warn : bool
-        Whether a plan that falls short of its tolerance warns.
+        Whether to warn if the plan does not reach its tolerance.
     method, warmstart, **options
         Accepted and not needed.
 
@@ -374,8 +375,8 @@ def sinkhorn(
 def sinkhorn2(a: Any, b: Any, M: Any, reg: float, log: bool = False, **options: Any) -> Any:
     """`ot.sinkhorn2`: <M, plan> of the entropic plan.
 
-    For tensors it is differentiable in M, with the plan held still; `transport.loss(cost=M)` is the
-    entropic objective itself with exact derivatives.
+    For tensors it is differentiable in M, with the plan kept fixed. `transport.loss(cost=M)` is the
+    entropic objective with exact derivatives.
 
     Parameters
     ----------
@@ -413,12 +414,12 @@ def emd(
     log: bool = False,
     **options: Any,  # noqa: ARG001
 ) -> Any:
-    """`ot.emd`: the plan of least cost.
+    """`ot.emd`: the plan with the smallest cost.
 
     Parameters
     ----------
     a, b : array
-        Weights; an empty list stands for uniform ones.
+        Weights. An empty list means uniform weights.
     M : array, shape (n, m)
     numItermax, **options
         Accepted and not needed.
@@ -458,7 +459,7 @@ def emd2(
     return_matrix: bool = False,
     **options: Any,  # noqa: ARG001
 ) -> Any:
-    """`ot.emd2`: the least cost; for tensors differentiable in M.
+    """`ot.emd2`: the smallest cost. For tensors it is differentiable in M.
 
     Parameters
     ----------

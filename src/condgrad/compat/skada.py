@@ -1,11 +1,11 @@
-"""skada's mappings by optimal transport, on certified solvers.
+"""skada's mappings by optimal transport, with certified solvers.
 
-    from condgrad.compat.skada import OTMapping    # in place of: from skada import OTMapping
+    from condgrad.compat.skada import OTMapping  # replaces: from skada import OTMapping
 
-Each adapter is a subclass of skada's, with its parameters: pipelines, selectors and searches of
-skada take it as they take their own. `ot_transport_` is an estimator of `condgrad.compat.pot`, so
-that it has a `dual_gap_`. The Laplacian mapping is one that skada has not. As skada does, the import
-turns on scikit-learn's routing of metadata.
+Each adapter is a subclass of skada's adapter, with the same parameters. It works in pipelines,
+selectors and searches of skada. `ot_transport_` is an estimator of `condgrad.compat.pot`, so it has
+a `dual_gap_`. skada has no Laplacian mapping; this module has one. Like skada, the import switches
+on scikit-learn's metadata routing.
 """
 
 from __future__ import annotations
@@ -94,10 +94,9 @@ class ClassRegularizerOTMappingAdapter(
     Parameters
     ----------
     norm : {"lpl1", "l1l2"}
-        Which groups: those of `condgrad.compat.pot.SinkhornLpl1Transport`, or of
-        `SinkhornL1l2Transport`.
+        The groups of `condgrad.compat.pot.SinkhornLpl1Transport` or of `SinkhornL1l2Transport`.
     reg_e, reg_cl, metric, max_iter, max_inner_iter, tol
-        As there.
+        As in that class.
 
     Examples
     --------
@@ -125,14 +124,14 @@ class ClassRegularizerOTMappingAdapter(
 
 
 class LaplaceOTMappingAdapter(skada.EntropicOTMappingAdapter):  # type: ignore[misc]
-    """Transport with an entropy and a Laplacian: neighbours move alike.
+    """Transport with an entropy and a Laplacian: neighbours move together.
 
     Parameters
     ----------
     reg_e, reg_lap : float or "auto"
         The `entropy` and the `weight` of `condgrad.transport.LaplaceTransport`.
     neighbors, metric, norm, max_iter, tol
-        As there.
+        As in that class.
 
     Examples
     --------
@@ -182,7 +181,7 @@ def OTMapping(
     Parameters
     ----------
     base_estimator : estimator, optional
-        What is fitted to the moved sources; scikit-learn's `SVC()` by default.
+        The estimator that is fitted to the moved sources. By default scikit-learn's `SVC()`.
     metric, norm, max_iter
         As in `OTMappingAdapter`.
 
@@ -274,7 +273,7 @@ def LaplaceOTMapping(
     max_iter: int = 1000,
     tol: float = 1e-6,
 ) -> Any:
-    """The pipeline of a `LaplaceOTMappingAdapter`, which skada has not, and an estimator.
+    """The pipeline of a `LaplaceOTMappingAdapter` and an estimator; skada has none like it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Data to try things on: drawn ones, and the real ones of the paper, which are fetched and never
+"""Data for experiments: random data, and the real data of the paper, which are downloaded and never
 shipped.
 """
 

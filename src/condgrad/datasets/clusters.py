@@ -10,7 +10,7 @@ from condgrad import _checks
 
 
 class Clusters(NamedTuple):
-    """Two clouds of the same clusters, the second one moved, and the cluster of each point.
+    """Two clouds with the same clusters, and the cluster of each point. The second cloud is moved.
 
     Attributes
     ----------
@@ -36,8 +36,8 @@ class Clusters(NamedTuple):
 def make_clusters(n: int, *, clusters: int = 4, noise: float = 0.05, seed: int = 0) -> Clusters:
     """Noisy clusters with centres in the unit square, and the same clusters rotated and shifted.
 
-    Section 3.1 of the paper: coordinates of order 1, samples with a noisy cluster structure in both
-    domains. The same seed gives the same clouds.
+    As in section 3.1 of the paper, coordinates are of order 1, and both clouds have noisy clusters.
+    The same seed gives the same clouds.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def make_clusters(n: int, *, clusters: int = 4, noise: float = 0.05, seed: int =
         Points of each cloud.
     clusters : int
     noise : float
-        The standard deviation of points around their centre.
+        The standard deviation of the points around their centre.
     seed : int
 
     Returns

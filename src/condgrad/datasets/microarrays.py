@@ -29,7 +29,7 @@ class Microarray:
     y : array of -1.0 and +1.0
         The labels.
     feature_names : tuple of str, optional
-        None where the copy has none.
+        None if the file has no names.
     description : str
         What the samples and labels are, and how the values were prepared.
     source : str
@@ -130,18 +130,19 @@ _LYMPHOMA = {"malignant": _MALIGNANT, "dlbcl": _DLBCL}
 def load_colon(*, standardize: bool = True, download_if_missing: bool = True) -> Microarray:
     """The colon data: 62 tissues, 2000 genes, 40 tumours (+1) and 22 normal (-1).
 
-    Looked for in this order: the folder named by the environment variable CONDGRAD_DATA, the user's
-    cache folder (as platformdirs knows it; `pip install 'condgrad[data]'`), the LIBSVM data site.
-    In a folder, `colon.npz` holds the raw intensities, of which log10 is taken; `colon-libsvm.npz`
-    is the LIBSVM site's copy, already normalised, of which no logarithm is taken. The answer's
-    `source` and `description` say which one was read.
+    The loader looks in three places, in this order: the folder that the environment variable
+    CONDGRAD_DATA names, your cache folder (this needs `pip install 'condgrad[data]'`), and the
+    LIBSVM data site. A folder may have one of two files. `colon.npz` has the raw intensities, and
+    the loader takes their log10. `colon-libsvm.npz` is the copy of the LIBSVM site, which is
+    already normalised; no logarithm is taken. `source` and `description` of the answer say which
+    file was read.
 
     Parameters
     ----------
     standardize : bool
-        Give each gene mean 0 and variance 1 over all samples (a constant gene becomes 0). To follow
-        the paper, which scales by the training part alone, turn this off, split, and use
-        `standardize` of this package.
+        Give each gene mean 0 and variance 1 over all samples; a constant gene becomes 0. The paper
+        uses the means and variances of the training part alone. To do the same, turn this off,
+        split the data, and use `datasets.standardize`.
     download_if_missing : bool
         Whether the network may be used.
 
@@ -152,18 +153,17 @@ def load_colon(*, standardize: bool = True, download_if_missing: bool = True) ->
     Raises
     ------
     DataUnavailable
-        No copy is here and none could be fetched; the message says what was tried and how to get
-        one.
+        There is no copy on this machine, and none could be downloaded. The message says what was
+        tried, and how to get a copy.
     DataMismatch
-        A file or download is not what it should be.
+        A file or a download is not the expected data.
 
     Notes
     -----
-    `colon.npz` must have the checksum this package knows. No checksum is known for the public copy:
-    its shape, the sizes of its classes and its finiteness are verified, and the sha256 of the file
-    then kept in the cache is recorded beside it (`colon-libsvm.npz.sha256`), so that later reads
-    are verified too. A file whose own sum is recorded beside it in this way is accepted in any
-    folder.
+    `colon.npz` must have the checksum that this package knows. For the public copy no checksum is
+    known. The loader verifies its shape, the sizes of its classes, and that all values are finite.
+    It keeps the file in the cache, with its sha256 beside it (`colon-libsvm.npz.sha256`), so later
+    reads are verified too. A file with its own checksum beside it is accepted in any folder.
 
     Examples
     --------
@@ -182,10 +182,10 @@ def load_lymphoma(
 ) -> Microarray:
     """The lymphoma data of Alizadeh et al. 2000, 4026 genes, in one of two versions.
 
-    The paper says neither which samples nor which classes it used. Work on feature selection often
-    takes all 96 samples, malignant against others, so the version of that shape is the default;
-    whether it is the paper's is a guess (from memory that work counts 62 against 34, and this
-    version 66 against 30). The other version has continuous values.
+    The paper does not say which samples and classes it used. Work on feature selection often takes
+    all 96 samples, malignant against others. Therefore the version of this shape is the default. We
+    do not know if it is the version of the paper: from memory, that work counts 62 against 34, and
+    this version has 66 against 30. The other version has continuous values.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def load_lymphoma(
         DLBCL (+1) against 9 FL and 11 CLL (-1), continuous. File `lymphoma62.npz`; no public copy
         that Python can read is known.
     standardize, download_if_missing : bool
-        As for `load_colon`, like the folders, the verification and the errors.
+        As in `load_colon`. The folders, the verification and the errors are the same too.
 
     Returns
     -------

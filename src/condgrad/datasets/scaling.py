@@ -1,4 +1,4 @@
-"""Features on one scale, as the paper prepares all its classification data."""
+"""Standardised features, as in all classification experiments of the paper."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import scipy.sparse
 
 
 def standardize(X: Any, *, reference: Any = None) -> Any:
-    """Shift and scale each feature by the mean and standard deviation it has in the reference.
+    """Shift and scale each feature by its mean and standard deviation in the reference.
 
     Parameters
     ----------
     X : array, shape (samples, features)
     reference : array, shape (other samples, features), optional
-        The samples whose statistics are used: the training part, for a test part. `X` itself by
-        default.
+        The samples that give the means and deviations: for example the training data, if X are test
+        data. By default `X` itself.
 
     Returns
     -------
     array, shape (samples, features), float64
-        Where `X` is its own reference, features have mean 0 and variance 1. A feature that is
-        constant in the reference says nothing about the samples: it becomes 0.
+        Without a `reference`, features have mean 0 and variance 1. A feature that is constant in
+        the reference becomes 0, because it says nothing about the samples.
 
     Examples
     --------
@@ -45,7 +45,9 @@ def standardize(X: Any, *, reference: Any = None) -> Any:
 def _matrix(name: str, values: Any) -> Any:
     """A dense table of finite numbers."""
     if scipy.sparse.issparse(values):
-        raise TypeError(f"{name} must be dense, for shifted features are: pass {name}.toarray()")
+        raise TypeError(
+            f"{name} must be dense, because standardised features are: pass {name}.toarray()"
+        )
     try:
         matrix = np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:

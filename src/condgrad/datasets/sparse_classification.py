@@ -21,7 +21,7 @@ REGIMES: Mapping[str, Mapping[str, int]] = MappingProxyType(
         "easy": MappingProxyType({"n_samples": 1250, "n_features": 500, "n_relevant": 50}),
     }
 )
-"""Sizes for the three regimes of the paper's figure, whose numbers it does not give.
+"""Sizes for the three regimes of the paper's figure. The paper does not give the numbers.
 
 The training parts are 80 x 2000 (highly sparse, very few examples), 200 x 1000 (sparse, few
 examples) and 1000 x 500 (sparse, a reasonable ratio of examples to variables).
@@ -30,7 +30,7 @@ examples) and 1000 x 500 (sparse, a reasonable ratio of examples to variables).
 
 @dataclass(frozen=True, eq=False)
 class SparseClassification:
-    """A drawn toy problem, and the truth it was drawn from.
+    """A random toy problem, and the parameters of its distribution.
 
     Attributes
     ----------
@@ -39,9 +39,10 @@ class SparseClassification:
     y_train, y_test : arrays of -1.0 and +1.0
         The classes.
     relevant : array, shape (n_relevant,)
-        The positions of the relevant variables, in rising order.
+        The positions of the relevant variables, in increasing order.
     mean : array, shape (n_relevant,)
-        The mean of class +1 before scaling, entries -1 and +1; class -1 has the opposite.
+        The mean of class +1 before scaling, with entries -1 and +1. The mean of class -1 is its
+        negative.
     covariances : array, shape (2, n_relevant, n_relevant)
         The covariances of the classes -1 and +1, in this order, before scaling.
 
@@ -83,13 +84,14 @@ def make_sparse_classification(
     n_samples : int
         Training and test samples together; at least 2 must remain for training and 1 for the test.
     n_features, n_relevant : int
-        All variables, and those in which the classes differ; which ones they are is drawn too.
+        The number of all variables, and of those in which the classes differ. These are chosen at
+        random.
     test_size : float
         The share of samples kept for the test, between 0 and 1.
     degrees_of_freedom : int, optional
-        Of the Wishart distribution, at least `n_relevant`, which is the default. The paper states
-        neither this nor the scale, which is the identity here: the expected covariance is
-        `degrees_of_freedom` times the identity.
+        Degrees of freedom of the Wishart distribution: at least `n_relevant`, the default. Its
+        scale is the identity, so the expected covariance is `degrees_of_freedom` times the
+        identity. The paper does not state these two.
     seed : int
         The same seed gives the same problem.
 

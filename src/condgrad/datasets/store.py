@@ -27,12 +27,12 @@ SHA256: dict[str, str] = {
 
 
 class DataUnavailable(OSError):
-    """A data set that is neither on this machine nor could be fetched; the message says how to get
+    """A data set is not on this machine, and could not be downloaded. The message says how to get
     it.
 
     Examples
     --------
-    It is an `OSError`, so a program that can do without the data needs no other name:
+    It is an `OSError`:
 
     >>> import condgrad as cg
     >>> issubclass(cg.datasets.DataUnavailable, OSError)
@@ -41,7 +41,7 @@ class DataUnavailable(OSError):
 
 
 class DataMismatch(OSError):
-    """A file or a download that is not the data it should be; nothing of it was used.
+    """A file or a download is not the expected data. Nothing of it was used.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def read(path: Path) -> dict[str, Any]:
         wanted = " or ".join(allowed) or f"the one in {sum_file(path)}, which is missing"
         raise DataMismatch(
             f"{path} has sha256 {found}, but it must be {wanted}: the file is damaged, incomplete or another one; "
-            "delete it, then load again or put the right file there"
+            "delete it, then load again, or put the right file in its place"
         )
     try:
         # pickled objects could run code: plain arrays only

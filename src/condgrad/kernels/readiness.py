@@ -171,8 +171,8 @@ class Background:
             )
         if self.process is not None and is_watched():
             sys.stderr.write(
-                "condgrad compiles its kernels beside this program, once, for half a minute or so: kept in "
-                f"{place.parent}. Until then fits take projected gradients ({VARIABLE}=wait waits instead).\n"
+                "condgrad compiles its kernels in the background, once, for about half a minute, and keeps them in "
+                f"{place.parent}. Until then fits use projected gradients ({VARIABLE}=wait waits for the kernels).\n"
             )
 
     def wait(self) -> bool:

@@ -116,7 +116,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
             return X
         if isinstance(X, RowBlocks):
             raise ValueError(
-                f"impute takes data in memory, not blocks of Dask, got {self.impute!r}: fill them first"
+                f"impute needs data in memory, not blocks of Dask, got {self.impute!r}: fill them first"
             )
         from sklearn.impute import SimpleImputer  # a plain fit should not wait for it
 
@@ -148,11 +148,11 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
         """The features without a penalty."""
         if isinstance(X, RowBlocks):
             raise ValueError(
-                "penalty_factors of 0 go with data in memory, not with blocks of Dask: take factors above 0"
+                "penalty_factors of 0 need data in memory, not blocks of Dask: use factors above 0"
             )
         if self.positive:
             raise ValueError(
-                "penalty_factors of 0 go with positive=False: coefficients without a penalty have no sign to keep"
+                "penalty_factors of 0 need positive=False: coefficients without a penalty can have both signs"
             )
         names = getattr(self, "feature_names_in_", [f"number {j}" for j in range(X.shape[1])])
         free = np.flatnonzero(is_free)
@@ -209,17 +209,17 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
         return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
 
     def sparsify(self) -> Self:
-        """Keep `coef_` as a SciPy sparse matrix, which pays where most coefficients are 0;
-        predictions stay the same.
+        """Convert `coef_` to a SciPy sparse matrix. This saves memory if most coefficients are 0.
+        Predictions stay the same.
 
-        A `coef_` of one row becomes a matrix of one row.
+        A `coef_` with one row becomes a matrix with one row.
         """
         check_is_fitted(self)
         self.coef_ = scipy.sparse.csr_matrix(self.coef_)
         return self
 
     def densify(self) -> Self:
-        """Keep `coef_` as an array again, as `fit` leaves it."""
+        """Convert `coef_` back to an array, as after `fit`."""
         check_is_fitted(self)
         self.coef_ = self._dense_coef()
         return self
@@ -227,13 +227,13 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a file of plain JSON, for `condgrad.linear_model.load`.
 
-        It is the format of `condgrad fit`: `condgrad predict` reads it too. There is no pickle in
-        it. A search (`...CV`) is saved as the model that it selected, without its scores.
+        This is the format of `condgrad fit`, and `condgrad predict` reads it too. It has no pickle.
+        A search (`...CV`) is saved as its selected model, without the scores.
 
         Parameters
         ----------
         path : str or path
-            The file, which is replaced where it exists.
+            The file. An existing file is replaced.
 
         Examples
         --------
@@ -282,7 +282,7 @@ def checked_offset(offset: Any, X: Any) -> Any:
     if offset is None:
         return None
     if isinstance(X, RowBlocks):
-        raise ValueError("offset goes with data in memory, not with blocks of Dask")
+        raise ValueError("offset needs data in memory, not blocks of Dask")
     known = check_array(
         offset, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="offset"
     )
@@ -310,7 +310,7 @@ def checked_factors(penalty_factors: Any, features: int) -> Any:
         raise ValueError(f"penalty_factors must be >= 0, got {factors.min():g} among them")
     if not factors.any():
         raise ValueError(
-            "penalty_factors must have an entry above 0, got only zeros: that is no penalised problem"
+            "penalty_factors must have an entry above 0, got only zeros: then nothing has a penalty"
         )
     return factors
 
@@ -375,15 +375,15 @@ class SingleFit(LinearEstimator):
         Parameters
         ----------
         X : array, DataFrame, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
-            Dask's data stay on its workers, in blocks of rows, dense or SciPy sparse; what comes
-            back of them are sums.
+            Data of Dask stay on its workers, in blocks of rows, dense or SciPy sparse. Only sums
+            come back.
         y : array, shape (samples,)
-            Beside Dask data, one of Dask's or an array.
+            For data of Dask: a Dask array or an array.
         sample_weight : array, shape (samples,), optional
-            Nonnegative; a sample of weight 2 counts as two samples, one of weight 0 as none.
+            Weights >= 0. A sample of weight 2 counts as two samples, and a sample of weight 0 does
+            not count.
         offset : array, shape (samples,), optional
-            A known part of each score, which is added to X coef + intercept; `predict` takes one
-            too.
+            A known part of each score, added to X coef + intercept. `predict` takes an offset too.
         """
         X, y, sample_weight = self._data(X, y, sample_weight)
         tasks = self._tasks(X, y, sample_weight, checked_offset(offset, X))

@@ -71,7 +71,7 @@ def block_by_block(method: Method) -> Method:
         if not is_dask(X):
             return method(self, X) if offset is None else method(self, X, offset)
         if offset is not None:
-            raise ValueError("offset goes with data in memory, not with blocks of Dask")
+            raise ValueError("offset needs data in memory, not blocks of Dask")
         check_is_fitted(self)
         names = column_names(X)
         X = X.to_dask_array() if hasattr(X, "to_dask_array") else X
@@ -79,7 +79,7 @@ def block_by_block(method: Method) -> Method:
         known = fitted.__dict__.pop("feature_names_in_", None)
         if known is not None and names is not None and list(known) != list(names):
             raise ValueError(
-                f"X must have the columns that the model was fitted to, {list(known)}, got {list(names)}"
+                f"X must have the columns of the fit, {list(known)}, got {list(names)}"
             )
         if X.shape[1] != self.n_features_in_:
             raise ValueError(

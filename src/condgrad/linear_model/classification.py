@@ -25,7 +25,7 @@ from condgrad.smooth.row_blocks import RowBlocks
 
 
 class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # type: ignore[misc]
-    """One problem for two classes, else one for each class against the rest."""
+    """One problem for two classes, otherwise one problem for each class against the rest."""
 
     classes_: Any
 
@@ -54,7 +54,7 @@ class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # ty
         if self.class_weight is not None:
             weights = self._class_weights(y, codes, weights) * (1.0 if weights is None else weights)
         if offset is not None and len(self.classes_) > 2:
-            raise ValueError(f"offset goes with two classes, got {len(self.classes_)}")
+            raise ValueError(f"offset needs two classes, got {len(self.classes_)}")
         return self._losses_of(X, codes, weights, {"offset": offset, "unpenalised": unpenalised})
 
     def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[Smooth]:
@@ -99,8 +99,8 @@ class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # ty
 
     @block_by_block
     def decision_function(self, X: Any, offset: Any = None) -> Any:
-        """X coef' + intercept, and an offset: shape (samples,) for two classes, else (samples,
-        classes).
+        """X coef' + intercept, plus the offset. The shape is (samples,) for two classes, otherwise
+        (samples, classes).
         """
         scores = self._scores(X, offset)
         return scores[:, 0] if scores.shape[1] == 1 else scores
@@ -116,7 +116,7 @@ class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # ty
 
 
 class LogisticClassifier(LinearClassifier):
-    """Adds probabilities, and one problem for all classes."""
+    """Adds probabilities, and the loss for all classes together."""
 
     smooth_part = Logistic
     multi_class: str
@@ -138,7 +138,7 @@ class LogisticClassifier(LinearClassifier):
         if self._joint:
             if known["unpenalised"] is not None:
                 raise ValueError(
-                    f"penalty_factors of 0 go with two classes or multi_class='ovr', got one softmax loss of "
+                    f"penalty_factors of 0 need two classes or multi_class='ovr', got one softmax loss of "
                     f"{len(self.classes_)} classes"
                 )
             return [Multinomial(X, codes, sample_weight=weights, intercept=self.fit_intercept)]
@@ -163,13 +163,13 @@ class LogisticClassifier(LinearClassifier):
 
     @block_by_block
     def predict_log_proba(self, X: Any, offset: Any = None) -> Any:
-        """The logarithms of the probabilities, exact where these round to 0."""
+        """The logarithms of the probabilities. They are exact also if a probability rounds to 0."""
         return self._log_proba(self._scores(X, offset))
 
     @block_by_block
     def predict_proba(self, X: Any, offset: Any = None) -> Any:
-        """The probability of each class, in the order of `classes_`; one against the rest is scaled
-        to sum to 1.
+        """The probability of each class, in the order of `classes_`. For "ovr" the probabilities
+        are scaled to the sum 1.
         """
         return np.exp(self.predict_log_proba(X, offset))
 
@@ -203,58 +203,59 @@ class ConstrainedLogisticRegression(RadiusFit, LogisticClassifier):
     """Minimise sum_i w_i log(1 + exp(-y_i (x_i.coef + intercept))) + ridge |coef|_2^2 subject to
     |coef|_1 <= radius.
 
-    Every fit carries a proof: `dual_gap_` bounds its distance to the optimum, and with a ridge the
-    coefficients are within sqrt(dual_gap_ / ridge) of the best ones. The intercept is not
-    penalised. While kernels are compiled beside the first fits on a machine, for half a minute or
-    so, these go by projected gradients.
+    Every fit has a proof: the objective is at most `dual_gap_` above its minimum. With a ridge, the
+    coefficients are within sqrt(dual_gap_ / ridge) of the best ones. The intercept has no penalty.
+    The first fits on a machine use projected gradients, while kernels are compiled in the
+    background for about half a minute.
 
     Parameters
     ----------
     radius : float
         The bound on |coef|_1; at least 0.
     ridge : float
-        The weight of |coef|_2^2; at least 0. 0.5 is `sklearn.linear_model.LogisticRegression(C=1)`.
+        The weight of |coef|_2^2; at least 0. The penalty of
+        `sklearn.linear_model.LogisticRegression(C=1)` is 0.5.
     fit_intercept : bool
     standardize : bool
-        Count each coefficient in units of its feature, as glmnet does by default: both norms are of
-        coef * deviation, where the deviation is the (weighted) standard deviation of the feature,
-        or 1 where that is 0. `coef_` is in the units of X all the same.
+        Measure each coefficient in units of its feature, as glmnet does by default: both norms are
+        of coef * deviation. The deviation is the (weighted) standard deviation of the feature, or 1
+        if this is 0. `coef_` is in the units of X.
     penalty_factors : array, shape (features,), optional
-        A factor of at least 0 for each coefficient in both norms, on top of `standardize`: sum_j
-        factor_j |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must
-        be twice as useful to enter; one of factor 0 is never left out, and minimised out as the
-        intercept is. Those of factor 0 that are combinations of others of factor 0 get a
-        coefficient of 0, with a warning; it is an error where they separate classes by themselves.
-        Factors of 0 are for data in memory and both signs, and not for a softmax loss.
+        A factor >= 0 for each coefficient in both norms, in addition to `standardize`: sum_j
+        factor_j |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature with factor 2
+        must be twice as useful to enter the model. A feature with factor 0 has no penalty and is
+        always in the model. If it is a combination of other features with factor 0, its coefficient
+        is 0, with a warning. If features with factor 0 separate the classes by themselves, this is
+        an error. A factor of 0 does not work with Dask's data, `positive` or a softmax loss.
     impute : {"median", "mean"}, optional
-        What stands in for a missing entry (NaN) of X: the median or the mean of its feature in the
-        samples that a fit sees, in each fold of a search those that are not held out. `predict`
-        fills with the same numbers. By default a missing entry is an error. Not for Dask's data.
+        Replace a missing entry (NaN) of X by the median or the mean of its feature in the samples
+        of the fit. In a search, each fold uses its own training samples. `predict` uses the same
+        numbers as the fit. By default a missing entry is an error. Not for Dask's data.
     positive : bool
         Allow no negative coefficients.
     groups : sequence, optional
-        A label for each feature, such as that of its gene or of the variable that it encodes. Then
-        the bound is on the sum of the Euclidean norms of the groups in place of |coef|_1, and whole
-        groups are 0.
+        A label for each feature, such as its gene, or the variable that it encodes. Features with
+        the same label are a group. Then the sum of the Euclidean norms of the groups replaces
+        |coef|_1, and whole groups are 0.
     multi_class : {"ovr", "multinomial"}
-        For three classes or more: "ovr" fits each class against the rest, each with its own
-        constraint; "multinomial" minimises one softmax loss, -sum_i w_i log p(y_i), with one radius
+        For three classes or more. "ovr" fits each class against the rest, each with its own
+        constraint. "multinomial" minimises one softmax loss, -sum_i w_i log p(y_i), with one radius
         for all coefficients together.
     class_weight : dict or "balanced", optional
-        Weights by class, which multiply the `sample_weight`; "balanced" lets all classes weigh
-        alike.
+        Weights of the classes; they multiply `sample_weight`. "balanced" gives all classes the same
+        total weight.
     tol : float
-        Stop at `relative_gap_ <= tol`. In float32 nothing below 1.2e-5 is asked for: rounding
-        leaves no better proof.
+        Stop at `relative_gap_ <= tol`. In float32 the smallest tolerance is 1.2e-5, because
+        rounding allows no better proof.
     max_iter : int
-        The most iterations of one fit, whatever runs: steps of Newton's method, each with one
-        model, or of another.
+        The largest number of iterations of one fit, for every method. A step of Newton's method is
+        one iteration.
     warm_start : bool
         Start from the last coefficients.
     method : str
         As in `condgrad.minimize`.
     time_limit : float, optional
-        Seconds that `fit` may take; at the limit it ends with what it has, and warns.
+        Limit for `fit` in seconds. At the limit, `fit` keeps its best solution so far, and warns.
     verbose : bool
         Show a live line on the terminal.
 
@@ -263,32 +264,33 @@ class ConstrainedLogisticRegression(RadiusFit, LogisticClassifier):
     classes_ : array
     coef_ : array, shape (1, features) for two classes, else (classes, features)
     intercept_ : array, with an entry for each row of `coef_`
-    n_iter_ : array, with an entry for each problem: one for two classes or "multinomial", else one for each class
+    n_iter_ : array, with an entry for each problem: one for two classes or "multinomial", otherwise
+    one for each class
     objective_ : array
-        The value of the objective at the solution; this and all that follow have an entry for each
+        The value of the objective at the solution. This array and all below have an entry for each
         problem.
     dual_gap_ : array
-        What the objective may be above its minimum, at most.
+        An upper bound on the distance of the objective from its minimum.
     relative_gap_ : array
-        `dual_gap_` over the objective of the null model, in which all coefficients are 0, or over
-        `objective_` where that is larger.
+        `dual_gap_` divided by `objective_`, or by a hundredth of the objective of the null model
+        (all coefficients 0), whichever is larger.
     radius_ : float
         The radius.
     multiplier_ : array
-        The penalty mu for which the same coefficients minimise loss + ridge |coef|_2^2 + mu
-        |coef|_1 without a constraint (in the norm of `standardize` and `penalty_factors`); exactly
-        0 where the constraint is idle.
+        The equivalent penalty mu: the same coefficients minimise loss + ridge |coef|_2^2 + mu
+        |coef|_1 without a constraint (in the norm of `standardize` and `penalty_factors`). It is
+        exactly 0 if the constraint is not active.
     fill_values_ : array, shape (features,)
-        What stands in for missing entries, where `impute` is given.
+        What replaces missing entries, if `impute` is given.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
     Notes
     -----
     For two classes `sklearn.linear_model.LogisticRegression(C=C, l1_ratio=l1_ratio, solver="saga")`
-    (before version 1.8 with `penalty="elasticnet"`) has the same solution where `l1_ratio / C =
-    multiplier_` and `(1 - l1_ratio) / C = 2 * ridge`, that is `C = 1 / (multiplier_ + 2 * ridge)`.
-    In glmnet, with n samples and `standardize=FALSE`, it is `lambda * alpha = multiplier_ / n` and
+    (before version 1.8 with `penalty="elasticnet"`) has the same solution if `l1_ratio / C =
+    multiplier_` and `(1 - l1_ratio) / C = 2 * ridge`. So `C = 1 / (multiplier_ + 2 * ridge)`. In
+    glmnet, with n samples and `standardize=FALSE`, take `lambda * alpha = multiplier_ / n` and
     `lambda * (1 - alpha) = 2 * ridge / n`.
 
     Examples
@@ -308,9 +310,9 @@ class ConstrainedLinearSVC(RadiusFit, HingeClassifier):
     """Minimise sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + ridge |coef|_2^2 subject to
     |coef|_1 <= radius.
 
-    Several classes are fitted one against the rest. A ridge of 0.5 is that of
-    `sklearn.svm.LinearSVC(C=1)`, which however penalises the intercept. Where the data can be
-    separated with a margin, the intercept is the middle of all that do it.
+    With several classes, each class is fitted against the rest. The penalty of
+    `sklearn.svm.LinearSVC(C=1)` is a ridge of 0.5, but it also penalises the intercept. If several
+    intercepts separate the data with a margin, the one in the middle is taken.
 
     Parameters
     ----------

@@ -1,6 +1,4 @@
-"""Penalised regression with the losses of Poisson, gamma and Huber, under scikit-learn's names and
-in its units.
-"""
+"""Penalised regression with Poisson, gamma and Huber losses, with scikit-learn's names and units."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from condgrad.smooth import Gamma, Huber, Poisson
 
 
 class LogRegressor(LinearRegressor):
-    """The mean is exp(score), and what counts is a deviance."""
+    """The mean is exp(score), and the loss is a deviance."""
 
     def _half_deviances(self, scores: Any, y: Any) -> Any:
         """Half of the deviance of each sample."""
@@ -37,8 +35,8 @@ class LogRegressor(LinearRegressor):
             return -float(np.average(self._half_deviances(np.ravel(margins), y), weights=weights))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
-        """The share of the deviance that the model explains: 1 less that of the model over that of
-        the mean of y.
+        """The part of the deviance that the model explains: 1 - (deviance of the model) / (deviance
+        of the mean of y).
         """
         y = np.asarray(y, dtype=np.float64)
         mean = np.log(np.average(y, weights=sample_weight))
@@ -100,7 +98,7 @@ class SinglePenalty(SingleFit, PenaltyOfMean):
 @with_parameters
 class PoissonRegressor(SinglePenalty, CountRegressor):
     """Minimise the mean half-deviance of counts + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2
-    |coef|_2^2), proved.
+    |coef|_2^2), with a proof.
 
     The half-deviance of a sample is mu - y + y log(y / mu) with mu = exp(x.coef + intercept +
     offset). With l1_ratio=0 it is `sklearn.linear_model.PoissonRegressor`, with a certificate.
@@ -110,12 +108,12 @@ class PoissonRegressor(SinglePenalty, CountRegressor):
     alpha : float
         Above 0.
     l1_ratio : float
-        From 0, the default, to 1.
+        From 0 (the default) to 1.
     fit_intercept, positive, standardize, penalty_factors, impute, tol, max_iter, warm_start, method,
     time_limit, verbose
         As in `Lasso`.
     solver
-        Taken for the sake of programs that have it; it changes nothing here.
+        Accepted for scikit-learn's programs. It has no effect here.
 
     Attributes
     ----------
@@ -125,9 +123,9 @@ class PoissonRegressor(SinglePenalty, CountRegressor):
 
     Notes
     -----
-    Counts over different exposures: `fit(X, counts, offset=np.log(exposure))`, and `predict(X,
-    offset=...)` for counts over the exposures of X; without an offset `predict` gives counts per
-    unit. `score` is the share of the deviance that is explained, as in scikit-learn.
+    If counts have different exposures, call `fit(X, counts, offset=np.log(exposure))`. Then
+    `predict(X, offset=...)` gives counts for the exposures of X. Without an offset, `predict` gives
+    counts per unit. `score` is the part of the deviance that is explained, as in scikit-learn.
 
     Examples
     --------
@@ -145,7 +143,7 @@ class PoissonRegressor(SinglePenalty, CountRegressor):
 @with_parameters
 class GammaRegressor(SinglePenalty, AmountRegressor):
     """Minimise the mean half-deviance of amounts + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2
-    |coef|_2^2), proved.
+    |coef|_2^2), with a proof.
 
     The half-deviance of a sample is y / mu - 1 - log(y / mu) with mu = exp(x.coef + intercept +
     offset). With l1_ratio=0 it is `sklearn.linear_model.GammaRegressor`, with a certificate.
@@ -177,11 +175,12 @@ class GammaRegressor(SinglePenalty, AmountRegressor):
 @with_parameters
 class HuberRegressor(SinglePenalty, RobustRegressor):
     """Minimise the mean of Huber's loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2),
-    proved.
+    with a proof.
 
-    The loss of a residual r is r^2/2 up to delta, and delta (|r| - delta/2) beyond. scikit-learn's
-    `HuberRegressor` finds a scale as well: where it found `scale_` for its `epsilon`, `delta =
-    epsilon * scale_` and `alpha = its alpha * scale_ / n_samples` have the same solution.
+    The loss of a residual r is r^2/2 if |r| <= delta, and delta (|r| - delta/2) otherwise.
+    scikit-learn's `HuberRegressor` also estimates a scale. To get its solution, take its `epsilon`,
+    `alpha` and `scale_`: here `delta = epsilon * scale_`, and alpha is its `alpha * scale_ /
+    n_samples`.
 
     Parameters
     ----------
@@ -238,7 +237,7 @@ class PoissonRegressorCV(SearchedPenalty, CountRegressor):
     alpha_, l1_ratio_, alpha_best_, alpha_1se_, alphas_, scores_, cv_results_
         As in `ElasticNetCV`.
     coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
-        Of the last fit, to all samples, as in `Lasso`.
+        From the last fit, to all samples, as in `Lasso`.
 
     Examples
     --------
@@ -273,7 +272,7 @@ class GammaRegressorCV(SearchedPenalty, AmountRegressor):
     alpha_, l1_ratio_, alpha_best_, alpha_1se_, alphas_, scores_, cv_results_
         As in `ElasticNetCV`.
     coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
-        Of the last fit, to all samples, as in `Lasso`.
+        From the last fit, to all samples, as in `Lasso`.
 
     Examples
     --------
@@ -310,7 +309,7 @@ class HuberRegressorCV(SearchedPenalty, RobustRegressor):
     alpha_, l1_ratio_, alpha_best_, alpha_1se_, alphas_, scores_, cv_results_
         As in `ElasticNetCV`.
     coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
-        Of the last fit, to all samples, as in `Lasso`.
+        From the last fit, to all samples, as in `Lasso`.
 
     Examples
     --------

@@ -1,5 +1,5 @@
-"""A fitted linear model as plain JSON: nothing in it can run, and every field is checked when it is
-read.
+"""A fitted linear model as plain JSON. Nothing in the file can run, and every field is checked when
+it is read.
 """
 
 from __future__ import annotations
@@ -309,7 +309,7 @@ def selected(fitted: Any) -> tuple[str, dict[str, Any]]:
 
 
 def load(path: str | Path) -> Any:
-    """A fitted model that `save` or `condgrad fit` wrote.
+    """Load a fitted model that `save` or `condgrad fit` wrote.
 
     Parameters
     ----------
@@ -319,8 +319,8 @@ def load(path: str | Path) -> Any:
     Returns
     -------
     estimator
-        Of the class that was fitted; of a search (`...CV`), what it selected. It predicts, tells
-        its proof (`dual_gap_`, `relative_gap_`, ...), and can be fitted anew.
+        An estimator of the fitted class. For a search (`...CV`) it is the selected model. It
+        predicts, has its proof (`dual_gap_`, `relative_gap_`, ...), and can be fitted again.
 
     Examples
     --------
@@ -336,11 +336,13 @@ def load(path: str | Path) -> Any:
     """
     content = Path(path).read_bytes()
     if content.startswith(b"PK"):
-        raise ValueError(f"{path} is no linear model: load results by condgrad.load({str(path)!r})")
+        raise ValueError(
+            f"{path} is not a linear model: load results with condgrad.load({str(path)!r})"
+        )
     try:
         return parsed(content).fitted()
     except ValueError as error:
-        raise ValueError(f"{path} is no model that condgrad saved: {error}") from None
+        raise ValueError(f"{path} is not a model that condgrad saved: {error}") from None
 
 
 # --- reading: each field by its own check, and one sentence
@@ -381,7 +383,7 @@ def _short(value: Any) -> str:
 
 
 def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _text(value: Any) -> str:

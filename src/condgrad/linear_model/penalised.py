@@ -1,5 +1,5 @@
-"""The penalised form, under scikit-learn's names and in its units: change the import, and each fit
-has a proof.
+"""The penalised form, with scikit-learn's names and units. If you change the import, each fit has a
+proof.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from condgrad.linear_model.solver import Fit, Size, Task, mass_of
 
 
 class Penalised(LinearEstimator):
-    """A penalty of |coef|_1 and |coef|_2^2 in the place of a radius."""
+    """A penalty of |coef|_1 and |coef|_2^2 in place of a radius."""
 
     groups = None
 
@@ -84,31 +84,30 @@ def checked_ratio(l1_ratio: Any) -> float:
 @with_parameters
 class Lasso(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor):
     """Minimise (1/(2n)) sum_i (y_i - x_i.coef - intercept)^2 + alpha |coef|_1:
-    `sklearn.linear_model.Lasso`, proved.
+    `sklearn.linear_model.Lasso`, with a proof.
 
-    `dual_gap_` bounds what the objective is above its minimum. With sample weights, the mean is the
-    weighted one, as in scikit-learn.
+    The objective is at most `dual_gap_` above its minimum. With sample weights, the mean is
+    weighted, as in scikit-learn.
 
     Parameters
     ----------
     alpha : float
-        Above 0. For the form with a bound on |coef|_1 see `ConstrainedElasticNet`, and `radius_`
-        below.
+        The regularisation strength, above 0. `ConstrainedElasticNet` has a bound on |coef|_1
+        instead; see `radius_` below.
     fit_intercept : bool
         The intercept is not penalised.
     positive : bool
         Allow no negative coefficients.
     standardize, penalty_factors
-        As in `ConstrainedElasticNet`: which |coef| it is.
+        As in `ConstrainedElasticNet`. They change the norm |coef|.
     impute
         As in `ConstrainedElasticNet`.
     tol : float
-        Stop at `relative_gap_ <= tol`. It is a gap that is proved, in units of the objective of the
-        null model: 1e-6 is finer than scikit-learn's 1e-4.
+        Stop at `relative_gap_ <= tol`. 1e-6 is more exact than scikit-learn's 1e-4.
     max_iter, warm_start, method, time_limit, verbose
         As in `ConstrainedElasticNet`.
     precompute, copy_X, random_state, selection
-        Taken for the sake of programs that have them; they change nothing here.
+        Accepted for scikit-learn's programs. They have no effect here.
 
     Attributes
     ----------
@@ -119,14 +118,14 @@ class Lasso(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor):
     objective_ : float
         The objective at the solution, as above.
     dual_gap_ : float
-        What the objective may be above its minimum, at most.
+        An upper bound on the distance of the objective from its minimum.
     relative_gap_ : float
-        `dual_gap_` over the objective of the null model, or a hundredth of it where that of the
-        solution is smaller.
+        `dual_gap_` divided by `objective_`, or by a hundredth of the objective of the null model
+        (all coefficients 0), whichever is larger.
     radius_ : float
         |coef|_1: `ConstrainedElasticNet(radius_, ridge_)` has the same solution.
     multiplier_, ridge_ : float
-        The penalties in units of the sum over the samples, as `ConstrainedElasticNet` has them.
+        The penalties of a sum over the samples, as in `ConstrainedElasticNet`.
 
     Examples
     --------
@@ -146,9 +145,9 @@ class Lasso(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor):
 @with_parameters
 class ElasticNet(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor):
     """Minimise (1/(2n)) sum_i (y_i - x_i.coef - b)^2 + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2
-    |coef|_2^2), proved.
+    |coef|_2^2), with a proof.
 
-    It is `sklearn.linear_model.ElasticNet` with a certificate; l1_ratio=0 is ridge regression.
+    This is `sklearn.linear_model.ElasticNet` with a certificate. l1_ratio=0 is ridge regression.
 
     Parameters
     ----------
@@ -160,7 +159,7 @@ class ElasticNet(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor)
     time_limit, verbose
         As in `Lasso`.
     precompute, copy_X, random_state, selection
-        Taken for the sake of programs that have them; they change nothing here.
+        Accepted for scikit-learn's programs. They have no effect here.
 
     Attributes
     ----------
@@ -187,15 +186,15 @@ class ElasticNet(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor)
 @with_parameters
 class LogisticRegression(OfLiblinear, SingleFit, PenaltyOfSum, LogisticClassifier):
     """Minimise C sum_i w_i log(1 + exp(-y_i (x_i.coef + b))) + l1_ratio |coef|_1 + (1 - l1_ratio)/2
-    |coef|_2^2, proved.
+    |coef|_2^2, with a proof.
 
-    It is `sklearn.linear_model.LogisticRegression` with a certificate, whatever the `l1_ratio`. The
-    intercept is not penalised. Several classes share one softmax loss, as there.
+    This is `sklearn.linear_model.LogisticRegression` with a certificate, for every `l1_ratio`. The
+    intercept has no penalty. Several classes share one softmax loss, as in scikit-learn.
 
     Parameters
     ----------
     penalty : {"deprecated", "l1", "l2", "elasticnet"}
-        As scikit-learn had it before version 1.8: "l1" and "l2" say what `l1_ratio` is.
+        The name in scikit-learn before version 1.8. "l1" stands for `l1_ratio=1`, and "l2" for 0.
     C : float
         Above 0.
     l1_ratio : float
@@ -203,19 +202,20 @@ class LogisticRegression(OfLiblinear, SingleFit, PenaltyOfSum, LogisticClassifie
     fit_intercept : bool
     class_weight : dict or "balanced", optional
     multi_class : {"multinomial", "ovr"}
-        One softmax loss for three classes or more, or each class against the rest.
+        For three classes or more: one softmax loss, or each class against the rest.
     positive, standardize, penalty_factors, impute, tol, max_iter, warm_start, method, time_limit,
     verbose
         As in `Lasso`.
     dual, intercept_scaling, random_state, solver, n_jobs
-        Taken for the sake of programs that have them; they change nothing here.
+        Accepted for scikit-learn's programs. They have no effect here.
 
     Attributes
     ----------
     classes_, coef_, intercept_
         As in scikit-learn.
     n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_ : array
-        As in `Lasso`, an entry for each problem: one, but for "ovr" of three classes or more.
+        As in `Lasso`, with an entry for each problem. Only "ovr" with three classes or more has
+        several problems.
     ridge_ : float
 
     Examples
@@ -241,27 +241,27 @@ class LogisticRegression(OfLiblinear, SingleFit, PenaltyOfSum, LogisticClassifie
 @with_parameters
 class LinearSVC(OfLiblinear, SingleFit, PenaltyOfSum, HingeClassifier):
     """Minimise C sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + |coef|_2^2 / 2, or +
-    |coef|_1, proved.
+    |coef|_1, with a proof.
 
-    It is `sklearn.svm.LinearSVC` with a certificate, but for one thing: there the intercept is
-    penalised as if it were a coefficient, and here it is not. Several classes are fitted one
+    This is `sklearn.svm.LinearSVC` with a certificate, and with one difference: scikit-learn also
+    penalises the intercept, and here it has no penalty. With several classes, each class is fitted
     against the rest.
 
     Parameters
     ----------
     penalty : {"l2", "l1", "elasticnet"}
     loss : {"squared_hinge"}
-        The hinge itself is not smooth.
+        Only the squared hinge, because the hinge is not smooth.
     C : float
         Above 0.
     l1_ratio : float
-        The share of |coef|_1, for "elasticnet".
+        The part of |coef|_1 in the penalty, for "elasticnet".
     fit_intercept, class_weight, positive, standardize, penalty_factors, impute
         As in `LogisticRegression`.
     tol, max_iter, warm_start, method, time_limit, verbose
         As in `Lasso`.
     dual, multi_class, intercept_scaling, random_state
-        Taken for the sake of programs that have them; they change nothing here.
+        Accepted for scikit-learn's programs. They have no effect here.
 
     Attributes
     ----------
@@ -287,7 +287,7 @@ class LinearSVC(OfLiblinear, SingleFit, PenaltyOfSum, HingeClassifier):
         super()._check_flags()
         if self.loss != "squared_hinge":
             raise ValueError(
-                f"loss must be 'squared_hinge', got {self.loss!r}: the hinge itself is not smooth"
+                f"loss must be 'squared_hinge', got {self.loss!r}: the hinge is not smooth"
             )
 
     def _size(self, task: Task) -> Size:

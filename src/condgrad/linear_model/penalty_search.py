@@ -1,4 +1,4 @@
-"""The strength of a penalty by cross-validation, along paths from where no coefficient is left."""
+"""The strength of a penalty by cross-validation, along paths that begin with all coefficients 0."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class SearchedCs(GridOfCs, PenaltyOfSum, PenaltySearched):
 
 
 def checked_alphas(alphas: Any) -> Any:
-    """A user's strengths, each once, in falling order."""
+    """The given strengths, each once, in decreasing order."""
     checked = np.unique([_checks.number("alphas", alpha, above=0.0) for alpha in np.ravel(alphas)])[
         ::-1
     ]
@@ -162,44 +162,44 @@ def checked_alphas(alphas: Any) -> Any:
 @with_parameters
 class ElasticNetCV(OfCoordinateDescent, SearchedAlphas, LinearRegressor):
     """`ElasticNet` with alpha and l1_ratio chosen by cross-validation:
-    `sklearn.linear_model.ElasticNetCV`, proved.
+    `sklearn.linear_model.ElasticNetCV`, with proofs.
 
     Parameters
     ----------
     l1_ratio : float or list of floats
-        The shares to try.
+        The values to try.
     eps : float
-        The least alpha of a default grid, as a share of the largest: that at which the first
+        The smallest alpha of a default grid divided by the largest. At the largest, the first
         coefficient leaves 0.
     alphas : int or array
-        How many alphas a default grid has (100), or the alphas to try.
+        The number of alphas in a default grid, or the alphas to try. The default is 100.
     n_alphas : int, optional
-        How many, by the name that scikit-learn had for it before version 1.9.
+        The number of alphas; the name in scikit-learn before version 1.9.
     selection : {"best", "1se"}
-        Which alpha to fit at the ratio of the best mean score: that of the best, or the largest
-        whose mean score is within one standard error of it. (scikit-learn's `selection`, an order
-        of coordinates, does nothing here: its two values are taken for "best".)
+        The l1_ratio is that of the best mean score. For alpha, "best" takes the alpha of this
+        score, and "1se" the largest alpha whose mean score is within one standard error of it. (In
+        scikit-learn `selection` is an order of coordinates. Its two values mean "best" here.)
     fit_intercept, positive, standardize, penalty_factors, impute
         As in `Lasso`.
     cv, scoring, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`.
     precompute, copy_X, random_state
-        Taken for the sake of programs that have them; they change nothing here.
+        Accepted for scikit-learn's programs. They have no effect here.
 
     Attributes
     ----------
     alpha_, l1_ratio_ : float
-        What was chosen.
+        The chosen values.
     alpha_best_, alpha_1se_ : float
-        What the two rules choose.
+        The choices of the two rules.
     alphas_ : array, shape (alphas,) or (ratios, alphas)
-        In falling order.
+        In decreasing order.
     mse_path_ : array, shape (alphas, folds) or (ratios, alphas, folds)
-        The mean squared errors, where `scoring` is None.
+        The mean squared errors, if `scoring` is None.
     scores_, cv_results_
         As in `ConstrainedElasticNetCV`; `cv_table()` has them as a DataFrame.
     coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
-        Of the last fit, to all samples, as in `Lasso`.
+        From the last fit, to all samples, as in `Lasso`.
 
     Examples
     --------
@@ -226,7 +226,7 @@ class ElasticNetCV(OfCoordinateDescent, SearchedAlphas, LinearRegressor):
 
 @with_parameters
 class LassoCV(OfCoordinateDescent, SearchedAlphas, LinearRegressor):
-    """`Lasso` with alpha chosen by cross-validation: `sklearn.linear_model.LassoCV`, proved.
+    """`Lasso` with alpha chosen by cross-validation: `sklearn.linear_model.LassoCV`, with proofs.
 
     Parameters
     ----------
@@ -235,14 +235,14 @@ class LassoCV(OfCoordinateDescent, SearchedAlphas, LinearRegressor):
     cv, scoring, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`.
     precompute, copy_X, random_state
-        Taken for the sake of programs that have them; they change nothing here.
+        Accepted for scikit-learn's programs. They have no effect here.
 
     Attributes
     ----------
     alpha_, alpha_best_, alpha_1se_, alphas_, mse_path_, scores_, cv_results_
         As in `ElasticNetCV`.
     coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
-        Of the last fit, to all samples, as in `Lasso`.
+        From the last fit, to all samples, as in `Lasso`.
 
     Examples
     --------
@@ -267,17 +267,17 @@ class LassoCV(OfCoordinateDescent, SearchedAlphas, LinearRegressor):
 
 @with_parameters
 class LogisticRegressionCV(OfLiblinear, SearchedCs, LogisticClassifier):
-    """`LogisticRegression` with C and l1_ratio chosen by cross-validation, proved.
+    """`LogisticRegression` with C and l1_ratio chosen by cross-validation, with proofs.
 
     Parameters
     ----------
     Cs : int or array
-        How many, from 1e-4 to 1e4 as in scikit-learn, or the values to try.
+        The number of values from 1e-4 to 1e4, as in scikit-learn, or the values to try.
     l1_ratios : list of floats, optional
-        The shares of |coef|_1 to try; None stands for 0 alone.
+        The values of l1_ratio to try. None stands for 0 alone.
     selection : {"best", "1se"}
-        Which C to fit at the ratio of the best mean score: that of the best, or the smallest whose
-        mean score is within one standard error of it.
+        The l1_ratio is that of the best mean score. For C, "best" takes the C of this score, and
+        "1se" the smallest C whose mean score is within one standard error of it.
     scoring : str or callable, optional
         As in `ConstrainedLogisticRegressionCV`: by default minus the log loss.
     fit_intercept, class_weight, multi_class, positive, standardize, penalty_factors, impute
@@ -285,21 +285,21 @@ class LogisticRegressionCV(OfLiblinear, SearchedCs, LogisticClassifier):
     cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`; the folds are stratified.
     dual, solver, intercept_scaling, random_state
-        Taken for the sake of programs that have them; they change nothing here.
+        Accepted for scikit-learn's programs. They have no effect here.
 
     Attributes
     ----------
     C_, l1_ratio_ : float
-        What was chosen, for all classes.
+        The chosen values, for all classes.
     C_best_, C_1se_ : float
-        What the two rules choose.
+        The choices of the two rules.
     Cs_ : array
         In increasing order.
     scores_, cv_results_
         As in `ConstrainedElasticNetCV`: shape (ratios, Cs, folds).
     classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_,
     multiplier_, ridge_
-        Of the last fit, to all samples, as in `LogisticRegression`.
+        From the last fit, to all samples, as in `LogisticRegression`.
 
     Examples
     --------
@@ -318,7 +318,7 @@ class LogisticRegressionCV(OfLiblinear, SearchedCs, LogisticClassifier):
 
 @with_parameters
 class LinearSVCCV(SearchedCs, HingeClassifier):
-    """`LinearSVC` with C and l1_ratio chosen by cross-validation, proved.
+    """`LinearSVC` with C and l1_ratio chosen by cross-validation, with proofs.
 
     Parameters
     ----------
@@ -336,7 +336,7 @@ class LinearSVCCV(SearchedCs, HingeClassifier):
         As in `LogisticRegressionCV`.
     classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_,
     multiplier_, ridge_
-        Of the last fit, to all samples, as in `LogisticRegression`.
+        From the last fit, to all samples, as in `LogisticRegression`.
 
     Examples
     --------

@@ -35,7 +35,7 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         if not isinstance(X, RowBlocks):
             return [self.smooth_part(X, y, offset=offset, unpenalised=unpenalised, **options)]
         if self.smooth_part is not LeastSquares:
-            raise ValueError(f"{type(self).__name__} takes data in memory, not blocks of Dask")
+            raise ValueError(f"{type(self).__name__} needs data in memory, not blocks of Dask")
         return [BlockwiseLoss(self.smooth_part, X, y, **options)]
 
     def _absorb(self, fits: Sequence[Fit]) -> None:
@@ -50,7 +50,7 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 
     @block_by_block
     def predict(self, X: Any, offset: Any = None) -> Any:
-        """X coef + intercept, and an offset where there is one."""
+        """X coef + intercept, plus the offset if there is one."""
         return self._means(np.ravel(self._scores(X, offset)))
 
     def _means(self, scores: Any) -> Any:
@@ -70,52 +70,52 @@ class ConstrainedElasticNet(RadiusFit, LinearRegressor):
     """Minimise 1/2 sum_i w_i (y_i - x_i.coef - intercept)^2 + ridge |coef|_2^2 subject to |coef|_1
     <= radius.
 
-    Every fit carries a proof: `dual_gap_` bounds its distance to the optimum, and with a ridge the
-    coefficients are within sqrt(dual_gap_ / ridge) of the best ones. The intercept is not
-    penalised. While kernels are compiled beside the first fits on a machine, for half a minute or
-    so, these go by projected gradients.
+    Every fit has a proof: the objective is at most `dual_gap_` above its minimum. With a ridge, the
+    coefficients are within sqrt(dual_gap_ / ridge) of the best ones. The intercept has no penalty.
+    The first fits on a machine use projected gradients, while kernels are compiled in the
+    background for about half a minute.
 
     Parameters
     ----------
     radius : float
         The bound on |coef|_1; at least 0.
     ridge : float
-        The weight of |coef|_2^2; at least 0. 0.5 is `sklearn.linear_model.Ridge(alpha=1)`, and 0
-        the lasso in its constrained form.
+        The weight of |coef|_2^2; at least 0. The penalty of `sklearn.linear_model.Ridge(alpha=1)`
+        is 0.5. With 0 this is the lasso in its constrained form.
     fit_intercept : bool
     standardize : bool
-        Count each coefficient in units of its feature, as glmnet does by default: both norms are of
-        coef * deviation, where the deviation is the (weighted) standard deviation of the feature,
-        or 1 where that is 0. `coef_` is in the units of X all the same.
+        Measure each coefficient in units of its feature, as glmnet does by default: both norms are
+        of coef * deviation. The deviation is the (weighted) standard deviation of the feature, or 1
+        if this is 0. `coef_` is in the units of X.
     penalty_factors : array, shape (features,), optional
-        A factor of at least 0 for each coefficient in both norms, on top of `standardize`: sum_j
-        factor_j |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must
-        be twice as useful to enter; one of factor 0 is never left out, and minimised out as the
-        intercept is. Those of factor 0 that are combinations of others of factor 0 get a
-        coefficient of 0, with a warning; it is an error where they separate classes by themselves.
-        Factors of 0 are for data in memory and both signs, and not for a softmax loss.
+        A factor >= 0 for each coefficient in both norms, in addition to `standardize`: sum_j
+        factor_j |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature with factor 2
+        must be twice as useful to enter the model. A feature with factor 0 has no penalty and is
+        always in the model. If it is a combination of other features with factor 0, its coefficient
+        is 0, with a warning. If features with factor 0 separate the classes by themselves, this is
+        an error. A factor of 0 does not work with Dask's data, `positive` or a softmax loss.
     impute : {"median", "mean"}, optional
-        What stands in for a missing entry (NaN) of X: the median or the mean of its feature in the
-        samples that a fit sees, in each fold of a search those that are not held out. `predict`
-        fills with the same numbers. By default a missing entry is an error. Not for Dask's data.
+        Replace a missing entry (NaN) of X by the median or the mean of its feature in the samples
+        of the fit. In a search, each fold uses its own training samples. `predict` uses the same
+        numbers as the fit. By default a missing entry is an error. Not for Dask's data.
     positive : bool
         Allow no negative coefficients.
     groups : sequence, optional
-        A label for each feature, such as that of its gene or of the variable that it encodes. Then
-        the bound is on the sum of the Euclidean norms of the groups in place of |coef|_1, and whole
-        groups are 0.
+        A label for each feature, such as its gene, or the variable that it encodes. Features with
+        the same label are a group. Then the sum of the Euclidean norms of the groups replaces
+        |coef|_1, and whole groups are 0.
     tol : float
-        Stop at `relative_gap_ <= tol`. In float32 nothing below 1.2e-5 is asked for: rounding
-        leaves no better proof.
+        Stop at `relative_gap_ <= tol`. In float32 the smallest tolerance is 1.2e-5, because
+        rounding allows no better proof.
     max_iter : int
-        The most iterations of one fit, whatever runs: steps of Newton's method, each with one
-        model, or of another.
+        The largest number of iterations of one fit, for every method. A step of Newton's method is
+        one iteration.
     warm_start : bool
         Start from the last coefficients.
     method : str
         As in `condgrad.minimize`.
     time_limit : float, optional
-        Seconds that `fit` may take; at the limit it ends with what it has, and warns.
+        Limit for `fit` in seconds. At the limit, `fit` keeps its best solution so far, and warns.
     verbose : bool
         Show a live line on the terminal.
 
@@ -127,29 +127,29 @@ class ConstrainedElasticNet(RadiusFit, LinearRegressor):
     objective_ : float
         The value of the objective at the solution.
     dual_gap_ : float
-        What the objective may be above its minimum, at most.
+        An upper bound on the distance of the objective from its minimum.
     relative_gap_ : float
-        `dual_gap_` over the objective of the null model, in which all coefficients are 0, or over
-        `objective_` where that is larger.
+        `dual_gap_` divided by `objective_`, or by a hundredth of the objective of the null model
+        (all coefficients 0), whichever is larger.
     radius_ : float
         The radius.
     multiplier_ : float
-        The penalty mu for which the same coefficients minimise 1/2 sum_i w_i (..)^2 + ridge
+        The equivalent penalty mu: the same coefficients minimise 1/2 sum_i w_i (..)^2 + ridge
         |coef|_2^2 + mu |coef|_1 without a constraint (in the norm of `standardize` and
-        `penalty_factors`); exactly 0 where the constraint is idle.
+        `penalty_factors`). It is exactly 0 if the constraint is not active.
     fill_values_ : array, shape (features,)
-        What stands in for missing entries, where `impute` is given.
+        What replaces missing entries, if `impute` is given.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
     Notes
     -----
     With n samples and no weights, `sklearn.linear_model.ElasticNet(alpha, l1_ratio)` has the same
-    solution where `alpha * l1_ratio = multiplier_ / n` and `alpha * (1 - l1_ratio) = 2 * ridge /
-    n`. So has glmnet where `lambda * alpha = multiplier_ / n` and `lambda * (1 - alpha) = 2 * ridge
-    * s / n`: it divides y by its standard deviation s (that with 1/n). `standardize=FALSE` there is
-    `standardize=False` here, and TRUE is True. (glmnet scales its penalty factors to a mean of 1,
-    and its ridge has the factor where ours has the square of it.)
+    solution if `alpha * l1_ratio = multiplier_ / n` and `alpha * (1 - l1_ratio) = 2 * ridge / n`.
+    glmnet has the same solution if `lambda * alpha = multiplier_ / n` and `lambda * (1 - alpha) = 2
+    * ridge * s / n`, because it divides y by its standard deviation s (computed with 1/n).
+    `standardize` means the same in both. (glmnet scales its penalty factors to a mean of 1. In its
+    ridge a factor is not squared; here it is.)
 
     Examples
     --------

@@ -99,12 +99,12 @@ class ActiveSetCG:
     def __post_init__(self) -> None:
         if not isinstance(self.g, Zero):
             raise MissingAbility(
-                f"method={self.name!r} walks between the vertices of a polytope and needs g = Zero(on=...), "
-                f"got {self.g!r}: put g into f where it is smooth, or take method='cgs'"
+                f"method={self.name!r} moves between vertices of a polytope, so it needs g = Zero(on=...), "
+                f"got {self.g!r}: put g into f if it is smooth, or use method='cgs'"
             )
         if isinstance(self.step, OpenLoop):
             raise ValueError(
-                f"method={self.name!r} needs a step that looks at F: 'exact', 'armijo', 'short' or 'adaptive'"
+                f"method={self.name!r} needs a step that depends on F: 'exact', 'armijo', 'short' or 'adaptive'"
             )
 
     @property

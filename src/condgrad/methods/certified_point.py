@@ -133,7 +133,7 @@ class Certifier:
         g = self.g
         here = point.smooth
         if not math.isfinite(point.value):  # its gradient would be no number either
-            raise NotFiniteError(f"F turned {point.value}")
+            raise NotFiniteError(f"F became {point.value}")
         c = None if deadline.passed() else point.smooth_gradient
         if deadline.passed():
             return Iterate(point.x, point.terms, -math.inf, c, step, self.tally.effort, 0.0)

@@ -156,5 +156,5 @@ class CGS:
         elif after.value > before.value + CONTRADICTION * slack:
             raise ValueError(
                 f"step = {self.step!r} let F rise from {before.value:.12g} to {after.value:.12g}: an f that is "
-                "not convex needs a step rule that does not, such as 'exact' or 'armijo'"
+                "not convex needs a step rule that never does this, such as 'exact' or 'armijo'"
             )

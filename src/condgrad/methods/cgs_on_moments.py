@@ -47,8 +47,8 @@ class CGSOnMoments:
     def __post_init__(self) -> None:
         if self.memory or not isinstance(self.step, Exact | OpenLoop):
             raise ValueError(
-                "a plan that is never formed goes with step='exact' (in closed form) or 'open-loop' and memory 0, got "
-                f"{self.step!r} and memory={self.memory}: take plan='dense' for others"
+                "a streamed plan needs step='exact' (in closed form) or 'open-loop', and memory 0, got "
+                f"{self.step!r} and memory={self.memory}: use plan='dense' for others"
             )
 
     def iterates(self, x: Any) -> Iterator[Iterate]:
@@ -122,7 +122,7 @@ class WholeStepCGS:
     def __post_init__(self) -> None:
         if self.memory or not isinstance(self.step, Exact):
             raise ValueError(
-                "a plan that is never formed, and an f that is concave, go with step='exact' and memory 0, got "
+                "a streamed plan with a concave f needs step='exact' and memory 0, got "
                 f"{self.step!r} and memory={self.memory}"
             )
 
@@ -158,7 +158,7 @@ class WholeStepCGS:
             slope = float(line.slope[0])
             if float(line.curvature[0, 0]) > f.unit_at(x) * abs(slope):
                 raise MissingAbility(
-                    f"plans that are never formed need an f that is convex or concave, not {f!r}"
+                    f"streamed plans need an f that is convex or concave, not {f!r}"
                 )
             gap = terms.value - plane.bound
             accuracy.follow(gap, plane.noise)

@@ -72,9 +72,9 @@ class Face(NamedTuple):
 class Set(ABC):
     '''P: compact and convex. It can do some of `project`, `linear_argmin`, `entropic_argmin`.
 
-    A set of your own implements `start` and `violation`, and those of the three argmins that it can do; which parts it
-    can be paired with follows from that (`Ridge` needs `project`, `Entropy` needs `entropic_argmin`, `Zero` needs
-    `linear_argmin`). It says what it knows of its points by the attributes below; all have defaults.
+    A set of your own implements `start`, `violation`, and one or more of these three. They decide
+    which g can use it: `Ridge` needs `project`, `Entropy` needs `entropic_argmin`, `Zero` needs
+    `linear_argmin`. The attributes below say more about its points; all have defaults.
 
     Examples
     --------
@@ -150,7 +150,9 @@ class Set(ABC):
         """The projection of v, and the face of the set that has it inside: the derivative of a
         projection.
         """
-        raise MissingAbility(f"{self!r} has no faces; L1Ball, Simplex, SolidSimplex and Box do")
+        raise MissingAbility(
+            f"{self!r} has no faces; L1Ball, Simplex, SolidSimplex and Box have them"
+        )
 
     def linear_argmin(self, c: Array) -> Answer:
         """argmin <c, s> over the set; a set of your own may return the point alone, which is then

@@ -58,9 +58,9 @@ class Floor(NamedTuple):
 class Smooth(ABC):
     """f: differentiable, and convex unless `convex` is False.
 
-    An f of your own implements `at`, which returns an `Evaluation`: the value, the gradient, and f
-    along directions from there. `smooth.Function` does it from a plain callable. Sums and positive
-    multiples of smooth parts are smooth parts.
+    An f of your own implements `at`. It returns an `Evaluation`: the value, the gradient, and f
+    along directions from there. `smooth.Function` builds this from a plain function. You can add
+    smooth parts, and multiply them by positive numbers.
 
     Examples
     --------
@@ -154,10 +154,12 @@ class Sum(Smooth):
         if len({space.shape for space in spaces}) > 1:
             shapes = ", ".join(str(space.shape) for space in spaces)
             raise ValueError(
-                f"only functions of one variable add up, got variables of shapes {shapes}"
+                f"only functions of the same variable can be added, got variables of shapes {shapes}"
             )
         if len({space.library for space in spaces}) > 1:
-            raise TypeError("only functions of one library add up, got NumPy and torch data")
+            raise TypeError(
+                "only functions with data of one library can be added, got NumPy and torch data"
+            )
         for weight, term in flat:
             if (
                 term.unit > sys.float_info.epsilon

@@ -176,7 +176,7 @@ class Short:
         if L is None:
             raise MissingAbility(
                 f"step='short' needs the smoothness constant of f, and {state.f!r} has none; "
-                "step='adaptive' finds one on the way"
+                "step='adaptive' finds one during the run"
             )
         return np.array([_least_of_model(state, L)])
 

@@ -181,7 +181,5 @@ class NuclearBall(Ball):
 
 def matrix(x: Array) -> Array:
     if x.ndim != 2:
-        raise ValueError(
-            f"the nuclear norm is for matrices, got an array of shape {tuple(x.shape)}"
-        )
+        raise ValueError(f"the nuclear norm needs a matrix, got an array of shape {tuple(x.shape)}")
     return x

@@ -38,7 +38,7 @@ class Box(Set):
             self.lower, self.upper = xp.broadcast_arrays(lower, upper)
         except (ValueError, RuntimeError) as error:
             raise ValueError(
-                f"lower, of shape {tuple(lower.shape)}, and upper, of shape {tuple(upper.shape)}, do not go together"
+                f"lower, of shape {tuple(lower.shape)}, and upper, of shape {tuple(upper.shape)}, do not fit together"
             ) from error
         if 0 in self.lower.shape:
             raise ValueError(

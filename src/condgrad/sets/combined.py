@@ -15,18 +15,18 @@ from condgrad.problem import Answer, Set, checked_set, linear_answer
 
 
 class Product(Set):
-    """{(x_1, ..., x_k) : x_i in P_i}: blocks of one vector, each in a set of its own.
+    """{(x_1, ..., x_k) : x_i in P_i}: blocks of one vector, each in its own set.
 
-    It can do what all its parts can do, block by block.
+    It has the methods that all its parts have, and applies them block by block.
 
     Parameters
     ----------
     *sets : Set
         The parts, in the order of their blocks.
     shapes : sequence of shapes, optional
-        The shape of the points of each part, which are flattened in the vector; a number stands for
-        a vector. Needed for the parts that do not know it themselves, such as `L1Ball`; None for
-        others.
+        The shape of the points of each part. A number is the length of a vector; other points are
+        flattened in the joint vector. Parts that do not know their shape need one, such as
+        `L1Ball`. Give None for the others.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def _shape_of(part: Set, shape: Any) -> tuple[int, ...]:
     given = (int(shape),) if isinstance(shape, int) else None if shape is None else tuple(shape)
     if part.shape is None and given is None:
         raise ValueError(
-            f"{part!r} does not know the shape of its points: give it in shapes, as in shapes=[3, None]"
+            f"{part!r} does not know the shape of its points: give it, as in shapes=[3, None]"
         )
     if part.shape is not None and given is not None and part.shape != given:
         raise ValueError(f"{part!r} has points of shape {part.shape}, got {given} in shapes")
@@ -145,7 +145,7 @@ class Hull(Set):
     Parameters
     ----------
     vertices : array, shape (points, ...)
-        The points, along the first axis; not all need be vertices of the hull.
+        The points, along the first axis. Some may be inside the hull.
 
     Examples
     --------

@@ -50,8 +50,8 @@ class Prices(NamedTuple):
 class Polytope(Set):
     """{x : A_ub x <= b_ub, A_eq x = b_eq, bounds}, with the arguments of `scipy.optimize.linprog`.
 
-    Its linear oracle is HiGHS; the bound comes from the dual, so that it holds whatever the
-    tolerances of HiGHS are. A set without points, or one that is not bounded, is refused.
+    Its linear oracle is HiGHS. The bound comes from the dual, so it holds for every tolerance of
+    HiGHS. An empty or unbounded set is an error.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ class Polytope(Set):
     A_eq : matrix, dense or sparse, shape (rows, n), optional
     b_eq : array, shape (rows,), optional
     bounds : pair, or sequence of n pairs
-        The least and the largest value of each coordinate, None for no bound; one pair is for all.
-        As in SciPy the default is (0, None): x >= 0.
+        The smallest and the largest value of each coordinate; None is no bound. One pair holds for
+        all coordinates. As in SciPy, the default is (0, None): x >= 0.
 
     Examples
     --------
@@ -135,7 +135,7 @@ class Polytope(Set):
         costs = double(host(c))
         size = float(np.abs(costs).max())
         if not math.isfinite(size):
-            raise NotFiniteError(f"the slopes of f turned {size}")
+            raise NotFiniteError(f"the slopes of f became {size}")
         if size == 0.0:
             return Answer(like(self._unit * self._center, c), 0.0, value=0.0)
         found = self._linprog(costs / size)
@@ -208,7 +208,7 @@ class Polytope(Set):
         if self._slack <= THIN:
             self._refuse_if_empty()
         if found.x is None:
-            raise ValueError(f"the constraints leave no point: {found.message}")
+            raise ValueError(f"the constraints have no solution: {found.message}")
         return np.clip(found.x[:n], self.lower, self.upper)
 
     def _refuse_if_empty(self) -> None:
@@ -245,7 +245,7 @@ class Polytope(Set):
         sum_missed, _, size = self._partial_bound(np.zeros(n), scaled)
         if sum_missed > OUTSIDE * size:
             raise ValueError(
-                "the constraints leave no point: every x within the bounds misses them by "
+                "the constraints have no solution: every x within the bounds violates them by "
                 f"{self._unit * sum_missed:.3g} or more in sum"
             )
 
@@ -332,7 +332,9 @@ class Polytope(Set):
                 limits.append(abs(limit))
                 errors.append(error)
         if max(errors) >= 0.5:
-            raise ValueError("the set is not shown to be bounded: give bounds of every coordinate")
+            raise ValueError(
+                "the set could not be proved to be bounded: give bounds for every coordinate"
+            )
         limit = 2.0 * max(limits)
         self.lower = np.maximum(self.lower, -limit)
         self.upper = np.minimum(self.upper, limit)

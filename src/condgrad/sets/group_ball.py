@@ -19,19 +19,19 @@ from condgrad.sets.threshold import keep_mass
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupBall(Ball):
-    """{x : sum over groups of |x_group|_2 <= radius}: its faces have whole groups at 0.
+    """{x : sum over groups of |x_group|_2 <= radius}: solutions on it have whole groups that are 0.
 
-    With a group for each coordinate it is the l1 ball, with one group the l2 ball.
+    If each coordinate is a group, it is the l1 ball. With one group it is the l2 ball.
 
     Parameters
     ----------
     radius : float
         At least 0.
     groups : sequence
-        A label for each coordinate, or for each row of a matrix, whose groups are blocks of whole
-        rows: numbers or strings. Coordinates of the same label are a group.
+        A label (a number or a string) for each coordinate. Coordinates with the same label are a
+        group. For a matrix, give a label for each row: groups are then blocks of whole rows.
     positive : bool
-        Its points without entries below 0 alone.
+        Only its points with x >= 0.
 
     Examples
     --------
@@ -188,6 +188,6 @@ def checked_groups(groups: Any) -> Any:
         )
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError(
-            "groups must hold no NaN or infinity: give a coordinate without a group a label of its own"
+            "groups must not have NaN or infinity: give a coordinate without a group its own label"
         )
     return labels

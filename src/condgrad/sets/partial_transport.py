@@ -75,16 +75,16 @@ SHORTEST_CLIMB = 1e-10
 
 
 class PartialTransport(Set):
-    """{G in R^{n x m} : G >= 0, G 1 <= a, G' 1 <= b, sum G = mass}: plans that carry a given part
-    of the weights.
+    """{G in R^{n x m} : G >= 0, G 1 <= a, G' 1 <= b, sum G = mass}: plans that move a given mass, a
+    part of the weights.
 
     Parameters
     ----------
     a, b : arrays of weights >= 0, whose masses may differ
     mass : float
-        How much is carried: above 0, and no more than the smaller of the two masses.
+        The mass to move: above 0, and at most the smaller of the two masses.
     engine : {"auto", "emd", "highs", "cvxopt", "mosek"}
-        What solves linear programs, see `sets.Transport`.
+        The solver of linear programs, as in `sets.Transport`.
 
     Examples
     --------

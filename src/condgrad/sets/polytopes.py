@@ -1,4 +1,4 @@
-"""Sets that come from Frank-Wolfe's world: sparse vectors, permutations, the spectraplex, the
+"""Sets that are usual with Frank-Wolfe methods: sparse vectors, permutations, the spectraplex, the
 l-infinity ball.
 """
 
@@ -75,7 +75,7 @@ class KSparse(Ball):
     radius : float
         The largest entry.
     k : int
-        How many entries of that size a vertex has.
+        The number of such entries in a vertex.
 
     Examples
     --------
@@ -131,7 +131,7 @@ class HyperSimplex(Set):
     n : int
         Coordinates.
     k : int
-        Ones of a vertex; at least 1 and at most n.
+        The number of ones in a vertex: at least 1 and at most n.
 
     Examples
     --------

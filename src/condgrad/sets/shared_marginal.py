@@ -1,4 +1,4 @@
-"""Plans that share a marginal: what barycentres of measures are made of.
+"""Plans that share a marginal, as barycentres of measures need them.
 
 The set has blocks X_k, one a measure b_k, side by side: X_k >= 0, X_k' 1 = w_k b_k, and X_k 1 = w_k
 p for one p that is not given: the barycentre. Its entropic problem, min <c, X> + e sum X log X, has
@@ -42,17 +42,17 @@ class SharedMarginal(Set):
     """{X = [X_1 ... X_K] : X_k >= 0, X_k' 1 = w_k b_k, X_1 1 / w_1 = ... = X_K 1 / w_K}, blocks of
     n rows side by side.
 
-    With all w_k = 1 the blocks are plans from one measure on n points, which is free, to the K
-    measures b_k. A weighted sum of plans, sum_k w_k (<C_k, G_k> + e sum G_k log G_k), is <[C_1 ...
-    C_K], X> + e sum X log X of the scaled plans X_k = w_k G_k, but for the constant e mass sum_k
-    w_k log w_k.
+    If all w_k = 1, block k is a plan from one measure on n points to the measure b_k. The first
+    measure is the same for all blocks, and it is not given. For other weights the blocks are scaled
+    plans X_k = w_k G_k. Then the weighted sum sum_k w_k (<C_k, G_k> + e sum G_k log G_k) is <[C_1
+    ... C_K], X> + e sum X log X, minus the constant e mass sum_k w_k log w_k.
 
     Parameters
     ----------
     n : int
         Points of the shared measure.
     marginals : sequence of arrays
-        The measures b_k: weights >= 0, all of the same mass > 0; each may have a size of its own.
+        The measures b_k: weights >= 0, all of the same mass > 0. They may have different sizes.
     weights : array, optional
         w_k > 0; 1 by default.
 
@@ -78,7 +78,7 @@ class SharedMarginal(Set):
         self.weights = host(floating("weights", weights, ndim=1))
         if len(self.weights) != len(measures) or not (self.weights > 0.0).all():
             raise ValueError(
-                f"weights must be {len(measures)} numbers > 0, one a marginal, got {weights!r}"
+                f"weights must be {len(measures)} numbers > 0, one for each marginal, got {weights!r}"
             )
         self.mass = total(measures[0])
         ends = np.cumsum([measure.shape[0] for measure in measures]).tolist()

@@ -21,7 +21,7 @@ class Simplex(Set):
     n : int
         Coordinates.
     mass : float
-        What they sum to.
+        The sum of the coordinates.
 
     Examples
     --------

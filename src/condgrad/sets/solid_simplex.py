@@ -1,4 +1,4 @@
-"""The simplex with its inside: what is left of the l1 ball where coefficients may not be negative."""
+"""The simplex with its inside: the part of the l1 ball without negative coefficients."""
 
 from __future__ import annotations
 

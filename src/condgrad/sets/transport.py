@@ -23,14 +23,14 @@ from condgrad.sets.linprog import ENGINES
 
 
 class Transport(Set):
-    """{G in R^{n x m} : G >= 0, G 1 = a, G' 1 = b}: plans that carry weights a onto weights b.
+    """{G in R^{n x m} : G >= 0, G 1 = a, G' 1 = b}: plans that move the weights a to the weights b.
 
     Parameters
     ----------
     a, b : arrays of weights >= 0, of the same mass
     engine : {"auto", "emd", "highs", "cvxopt", "mosek"}
-        What solves linear programs: the network simplex of POT (by far the fastest), HiGHS (in
-        SciPy), CVXOPT, MOSEK; "auto" takes POT's where it is installed, else HiGHS.
+        The solver of linear programs: POT's network simplex ("emd", by far the fastest), HiGHS (in
+        SciPy), CVXOPT or MOSEK. "auto" takes POT if it is installed, otherwise HiGHS.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class Transport(Set):
     def entropic_argmin(
         self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0
     ) -> Answer:
-        """Sinkhorn's algorithm, warm-started by the potentials of the last answer."""
+        """Sinkhorn's algorithm. It starts from the potentials of the last answer."""
         xp = namespace(c)
         a = like(self.a, c)
         b = like(self.b, c)

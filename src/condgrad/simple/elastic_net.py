@@ -43,10 +43,10 @@ class ElasticNet(Simple):
     l1 : float
         At least 0.
     ridge : float
-        At least 0; one of the two is above 0. Without a ridge, f must be bounded below, as losses
-        are: a `Linear` term must be flatter than l1.
+        At least 0; l1 and ridge must not both be 0. Without a ridge, f must be bounded below, as
+        losses are. The entries of a `Linear` term must then be smaller than l1 in size.
     positive : bool
-        Minimise over x >= 0 instead.
+        Minimise over x >= 0.
 
     Examples
     --------
@@ -109,12 +109,12 @@ class ElasticNet(Simple):
             if self.ridge > 0.0:
                 return self
             flat = (
-                "a Linear term that is as steep as l1"
+                "has a Linear term that is as steep as l1"
                 if floor
-                else "an f that may fall without bound"
+                else "is not known to be bounded below"
             )
             raise MissingAbility(
-                f"{self!r} needs a ridge > 0 beside {flat}, and {f!r} is one: nothing else keeps F from falling forever"
+                f"{self!r} needs a ridge > 0: {f!r} {flat}, so F may fall without bound"
             )
         known = copy(self)
         reach = ROUNDED_UP * max(0.0, value - floor.height) / (self.l1 - floor.slope)
@@ -150,7 +150,7 @@ class ElasticNet(Simple):
         """
         if self.reach == math.inf:
             raise MissingAbility(
-                f"{self!r} has no argmin by itself: <c, s> + g(s) may fall without bound; add a ridge"
+                f"{self!r} has no argmin without f, because <c, s> + g(s) may fall without bound: add a ridge"
             )
         vertex = self.on.ball(self.reach).linear_argmin(c)
         bound = vertex.bound + self.l1 * self.reach

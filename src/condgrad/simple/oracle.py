@@ -1,4 +1,4 @@
-"""Your own g, from plain callables."""
+"""Your own g, from plain functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from condgrad.search.restriction import Restriction, RestrictionByCalls
 
 
 class Unknown(Set):
-    """A set that only its oracle knows: every point is believed, and there is no start point."""
+    """A set that only its oracle knows: every point counts as inside, and there is no start point."""
 
     def start(self, space: Space) -> Array:
         raise MissingAbility("Oracle does not know a point of its set: pass x0, or on= a set")
@@ -27,19 +27,19 @@ class Unknown(Set):
 
 
 class Oracle(Simple):
-    """g from two callables.
+    """g from two functions.
 
     Parameters
     ----------
     value : callable
         x -> g(x).
     argmin : callable
-        c -> a minimiser of <c, s> + g(s), which is then taken to be exact, or an `Answer(point,
-        bound)` with a lower bound of its own.
+        c -> a minimiser of <c, s> + g(s), or an `Answer(point, bound)` with a lower bound of its
+        own. A minimiser alone is taken to be exact.
     on : set, optional
-        Where g lives, for a start point and a check of x0 and of the points that argmin returns.
+        The set of g. It gives a start point, and checks x0 and the points that argmin returns.
     gradient : callable, optional
-        x -> grad g(x); exact steps are faster with it, and `method="cg"` needs it.
+        x -> grad g(x). Exact steps are faster with it, and `method="cg"` needs it.
 
     Examples
     --------

@@ -19,7 +19,7 @@ class Ridge(Simple):
     Parameters
     ----------
     weight : float
-        Above 0; for a weight of 0 take `Zero`.
+        Above 0. Use `Zero` for a weight of 0.
     on : Set
         A set with a projection.
 

@@ -14,7 +14,7 @@ from condgrad.search.restriction import Quadratic, Restriction
 
 @dataclass(frozen=True)
 class Zero(Simple):
-    """g(x) = 0 on any set with a linear argmin: f alone, over a set.
+    """g(x) = 0 on any set with a linear argmin: minimise f alone over a set.
 
     Parameters
     ----------

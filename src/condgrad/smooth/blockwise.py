@@ -159,17 +159,17 @@ class SumOverBlocks(Smooth):
 class BlockwiseLoss(SumOverBlocks):
     """f(x) = h(Kx) for a Dask array K of blocks of rows, dense or SciPy sparse.
 
-    `LeastSquares`, `Logistic` and `SquaredHinge` of a Dask array or dataframe are such a loss. The
-    data stay on the workers; Newton's method, a path and all else that these losses can do work
-    alike.
+    `LeastSquares`, `Logistic` and `SquaredHinge` make one from a Dask array or dataframe. The data
+    stay on the workers. Newton's method, paths and everything else work as for data in memory.
 
     Parameters
     ----------
     loss : type
         `LeastSquares`, `Logistic` or `SquaredHinge`.
-    K : Dask array or dataframe, or the `RowBlocks` of one, which several losses may share, shape (samples, features)
+    K : Dask array or dataframe, or its `RowBlocks`, which several losses may share, shape (samples,
+    features)
     y : Dask array or array, shape (samples,)
-        Numbers; for the two classification losses -1 and +1.
+        Numbers; for `Logistic` and `SquaredHinge` they are -1 and +1.
     sample_weight : Dask array or array of nonnegative numbers, optional
     intercept : bool
         As in `LeastSquares`.

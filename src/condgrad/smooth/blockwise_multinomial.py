@@ -1,5 +1,5 @@
-"""The softmax loss of several classes for data of Dask, as `Multinomial` is it for data of this
-machine.
+"""The softmax loss of several classes for data of Dask; `Multinomial` is the one for data in
+memory.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ class BlockwiseMultinomial(SumOverBlocks):
     """f(X) = sum_i w_i (log sum_k exp(z_i.X_k) - z_i.X_(y_i)) for a Dask array Z of blocks of rows,
     dense or sparse.
 
-    `Multinomial` of a Dask array or dataframe is such a loss, of labels of any kind.
+    `Multinomial` makes one from a Dask array or dataframe, with labels of any kind.
 
     Parameters
     ----------
     Z : Dask array or dataframe, shape (samples, features)
     y : Dask array or array, shape (samples,)
-        Whole numbers from 0 on, the columns of X.
+        The classes as whole numbers 0, 1, ...: the columns of X.
     classes : int
-        How many there are.
+        The number of classes.
     sample_weight : Dask array or array of nonnegative numbers, optional
     intercept : bool
         As in `Multinomial`.
@@ -89,7 +89,7 @@ class BlockwiseMultinomial(SumOverBlocks):
         self.classes = np.arange(classes)
         if intercept and self.masses.min() < sys.float_info.min:
             raise ValueError(
-                "y must have a positive sample_weight in each class where there is an intercept; class number "
+                "with an intercept, each class of y must have a positive sample_weight; class number "
                 f"{int(self.masses.argmin())} has none: leave it out"
             )
         self.h = LossFacts(0.5 * self.heaviest, intercept)

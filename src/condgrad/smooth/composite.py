@@ -248,7 +248,7 @@ class Composite(Smooth):
         if size != 0.0 and not low <= size <= high:
             raise ValueError(
                 f"the loss has slopes of {size:.2g}, and {self.K.dtype} data have digits for {low:.0e} to {high:.0e}: "
-                "give float64 data, or multiply sample_weight and what else F has by the same number"
+                "give float64 data, or multiply sample_weight and all other parts of F by the same number"
             )
         if size != 0.0:
             self._first_slopes.append(size)

@@ -68,13 +68,15 @@ class FoldedLoss:
         if is_at_hand(f):
             return cls(f, f.h, None, None)
         if not isinstance(f, Sum):
-            raise MissingAbility(f"{f!r} is no h(Kx): LeastSquares, Logistic and SquaredHinge are")
+            raise MissingAbility(
+                f"{f!r} is not a loss h(Kx) on data, such as LeastSquares or Logistic"
+            )
         composites = [i for i, term in enumerate(f.terms) if is_at_hand(term)]
         others = [term for term in f.terms if not (is_at_hand(term) or isinstance(term, Linear))]
         if len(composites) != 1 or others:
             raise MissingAbility(
-                f"{f!r} is no h(Kx) plus a linear term: one multiple of LeastSquares, Logistic or SquaredHinge and any "
-                "of Linear are"
+                f"{f!r} is not a multiple of one loss h(Kx) on data, such as LeastSquares or Logistic, plus "
+                "multiples of Linear"
             )
         place = composites[0]
         loss: Any = f.terms[place]

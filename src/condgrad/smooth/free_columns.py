@@ -78,9 +78,7 @@ class FreeColumns:
             U, names = columns
         U = data_matrix("unpenalised", U)
         if is_torch(U) or is_torch(weights):
-            raise MissingAbility(
-                "unpenalised columns go with NumPy or SciPy data, not with tensors"
-            )
+            raise MissingAbility("unpenalised columns need NumPy or SciPy data, not tensors")
         if U.shape[0] != weights.shape[0]:
             raise ValueError(
                 f"unpenalised must have one row for each of the {weights.shape[0]} samples, got shape {U.shape}"
@@ -96,7 +94,7 @@ class FreeColumns:
             dropped = [name for j, name in enumerate(names) if j not in kept]
             beside = " and the intercept" if intercept else ""
             warnings.warn(
-                f"unpenalised columns that are combinations of those before them{beside} are dropped, "
+                f"unpenalised columns that are combinations of earlier ones{beside} are dropped, "
                 f"with coefficients of 0: {', '.join(dropped)}",
                 UserWarning,
                 stacklevel=4,

@@ -16,21 +16,20 @@ from condgrad.search.restriction import Restriction, RestrictionByCalls
 
 
 class Function(Smooth):
-    """f from a callable that returns (value, gradient), or a differentiable torch scalar.
+    """f from a function that returns (value, gradient), or a differentiable torch scalar.
 
     Parameters
     ----------
     value_and_gradient : callable
-        x -> (f(x), grad f(x)). If x is a torch tensor it may return a scalar tensor instead, and
-        the gradient is taken by autograd. It must not modify x.
+        x -> (f(x), grad f(x)). If x is a torch tensor, it may return a scalar tensor, and autograd
+        computes the gradient. It must not modify x.
     smoothness : float, optional
         The Lipschitz constant of the gradient; `step="short"` needs it.
     convex : bool
-        Whether f is convex. Say False where it is not: the answer is then a stationary point,
-        proved by its stationarity gap, and no lower bound is claimed. A function that is called
-        convex and is not is often caught, where a bound or a tangent contradicts a value, and that
-        is an error; but it cannot be caught always, and a lower bound of an f that is not convex
-        means nothing.
+        Whether f is convex. With False the answer is a stationary point. Its stationarity gap is
+        the proof, and no lower bound is claimed. If you say True and f is not convex, you often get
+        an error, when a bound or a tangent contradicts a value. But not all such functions are
+        found, and then the lower bound means nothing.
 
     Examples
     --------

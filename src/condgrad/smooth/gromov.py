@@ -111,7 +111,7 @@ def weighted_norm(x: Array, weights: Array) -> float:
 
 
 class GromovWasserstein(Smooth):
-    """f(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl for plans G of marginals a and b;
+    """f(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl for plans G with marginals a and b;
     `transport.gromov` makes it.
 
     Parameters
@@ -119,7 +119,7 @@ class GromovWasserstein(Smooth):
     C1, C2 : arrays, shapes (n, n) and (m, m)
         Numbers within the two spaces: distances, similarities, edges; symmetric or not.
     a, b : arrays
-        The marginals of all plans that it is asked about.
+        The marginals of all plans.
     loss : {"square", "kl"}
         (x - y)^2, or x log(x/y) - x + y.
 
@@ -237,7 +237,7 @@ class GromovEvaluation:
 
 
 class GromovPoints(Smooth):
-    """Gromov-Wasserstein between points with squared Euclidean costs and the square loss, of arrays
+    """Gromov-Wasserstein between points with squared Euclidean costs and the square loss, for dense
     or streamed plans.
 
     Parameters
@@ -245,7 +245,7 @@ class GromovPoints(Smooth):
     X, Y : arrays, shapes (n, d) and (m, d')
         The points; their dimensions may differ.
     a, b : arrays
-        The marginals of all plans that it is asked about.
+        The marginals of all plans.
 
     Examples
     --------

@@ -27,8 +27,8 @@ from condgrad.search.restriction import LocalModel, Restriction
 class GroupLasso(Smooth):
     """f(G) = weight * sum over columns j and classes c of |G[labels == c, j]|_2.
 
-    It is differentiable where no group vanishes, as under entropy; elsewhere 0 serves as the
-    subgradient of a group.
+    It is differentiable if no group is 0, for example with an entropy. If a group is 0, its part of
+    the gradient is taken to be 0.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class GroupLasso(Smooth):
     def __init__(self, labels: Any, *, weight: float = 1.0) -> None:
         labels = np.asarray(host(labels) if is_torch(labels) else labels)
         if labels.ndim != 1 or len(labels) == 0:
-            raise ValueError(f"labels must hold one class a row, got shape {labels.shape}")
+            raise ValueError(f"labels must have one class for each row, got shape {labels.shape}")
         self.classes, codes = np.unique(labels, return_inverse=True)
         self.rows = [np.flatnonzero(codes == k) for k in range(len(self.classes))]
         self.size = len(labels)

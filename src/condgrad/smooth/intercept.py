@@ -191,7 +191,7 @@ def require_both_classes(positive: float, negative: float) -> None:
     """A sentence where one of the classes has no samples, or none with a weight."""
     if 0 in (positive, negative):
         raise ValueError(
-            "y must hold two classes, each with a positive sample_weight, where there is an intercept; "
+            "with an intercept, y must have two classes, each with a positive sample_weight; "
             f"got only {'+1' if negative == 0 else '-1'}: the intercept alone would fit it perfectly"
         )
 
@@ -282,7 +282,7 @@ class PoissonIntercept:
         counts = dot(self.shares, y[self.used])
         if not counts > 0.0:
             raise ValueError(
-                "y must hold a count above 0, with a positive sample_weight, where there is an intercept; got only "
+                "with an intercept, y must have a count above 0 with a positive sample_weight; got only "
                 "zeros: the intercept alone would fit them perfectly"
             )
         self.log_counts = math.log(counts)

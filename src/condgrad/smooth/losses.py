@@ -50,11 +50,11 @@ leaves about so much of its error for the next; with none, one problem in five w
 
 
 class DataLoss(Composite):
-    """h(Kx) of data; that of a Dask array or dataframe is a `BlockwiseLoss`, whose data stay where
+    """h(Kx) of data. For a Dask array or dataframe it is a `BlockwiseLoss`, and the data stay where
     they are.
 
-    It counts as an instance of the loss all the same: `isinstance(Logistic(Z, y), Logistic)`,
-    whatever Z is.
+    A `BlockwiseLoss` counts as an instance of its loss: `isinstance(Logistic(Z, y), Logistic)` is
+    true for every Z.
     """
 
     floor = Floor(0.0, 0.0)
@@ -66,12 +66,10 @@ class DataLoss(Composite):
 
             for name in ("offset", "unpenalised"):
                 if options.pop(name, None) is not None:
-                    raise MissingAbility(
-                        f"{name} goes with data in memory, not with blocks of Dask"
-                    )
+                    raise MissingAbility(f"{name} needs data in memory, not blocks of Dask")
             if cls not in SEPARABLE:
                 raise MissingAbility(
-                    f"{cls.__name__} takes data in memory; LeastSquares, Logistic and SquaredHinge take Dask's blocks"
+                    f"{cls.__name__} needs data in memory; LeastSquares, Logistic and SquaredHinge take blocks of Dask"
                 )
             return BlockwiseLoss.of_labels(cls, K, *data[1:], **options)
         return super().__new__(cls)
@@ -106,18 +104,19 @@ class LeastSquares(DataLoss):
     Parameters
     ----------
     A : array, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
-        Of Dask's data, whose blocks may be dense or sparse, it makes a `BlockwiseLoss`.
+        Data of Dask may have dense or sparse blocks. The result is then a `BlockwiseLoss`, without
+        offset and unpenalised columns.
     y : array, shape (samples,)
     sample_weight : array of nonnegative numbers, optional
     intercept : bool
-        Add an unpenalised intercept and minimise it out: f(x) = min_b of the same with a_i.x + b
-        for a_i.x. The best b at x is `intercept_at(x)`.
+        Add an intercept b without a penalty, and minimise it out: f(x) = min_b 1/2 sum_i w_i (a_i.x
+        + b - y_i)^2. The best b at x is `intercept_at(x)`.
     offset : array, shape (samples,), optional
-        A known part of each score: a_i.x + offset_i takes the place of a_i.x.
+        A known part of each score: a_i.x + offset_i replaces a_i.x.
     unpenalised : array or SciPy sparse matrix, shape (samples, columns), optional
-        More columns, whose coefficients are minimised out as the intercept is: g and P know nothing
-        of them. The best ones at x are `unpenalised_at(x)`. Those that are combinations of the ones
-        before are dropped, with a warning.
+        More columns, whose coefficients have no penalty. They are minimised out like the intercept,
+        so they are not part of x. The best ones at x are `unpenalised_at(x)`. A column that is a
+        combination of earlier ones is dropped, with a warning.
 
     Examples
     --------
@@ -157,14 +156,14 @@ class Logistic(DataLoss):
     Z : array, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
         As in `LeastSquares`.
     y : array, shape (samples,)
-        Labels: -1 and +1, or any two numbers, of which the larger counts as +1.
+        Labels: -1 and +1, or any two numbers; the larger one counts as +1.
     sample_weight : array of nonnegative numbers, optional
     intercept : bool
-        Add an unpenalised intercept and minimise it out, as in `LeastSquares`. It needs samples of
-        both classes: with one alone it would grow without bound.
+        Add an intercept without a penalty, as in `LeastSquares`. It needs samples of both classes;
+        otherwise it would grow without bound.
     offset, unpenalised
-        As in `LeastSquares`. It is an error where a combination of the unpenalised columns
-        separates the classes: its coefficients would grow without bound.
+        As in `LeastSquares`. If a combination of the unpenalised columns separates the classes,
+        this is an error, because their coefficients would grow without bound.
 
     Examples
     --------
@@ -197,7 +196,7 @@ class SquaredHinge(DataLoss):
     Parameters
     ----------
     Z, y, sample_weight, intercept, offset, unpenalised
-        As for `Logistic`; columns may separate the classes here.
+        As in `Logistic`, but unpenalised columns may separate the classes.
 
     Examples
     --------
@@ -228,18 +227,19 @@ class Poisson(DataLoss):
     """f(x) = sum_i w_i (mu_i - y_i + y_i log(y_i / mu_i)) with mu_i = exp(z_i.x): half of Poisson's
     deviance.
 
-    It has no smoothness constant, so that `step="short"` refuses it.
+    It has no smoothness constant, so `step="short"` is an error. Its data are in memory, not in
+    Dask.
 
     Parameters
     ----------
     Z, sample_weight, offset, unpenalised
-        As for `LeastSquares`. The offset of counts over different exposures is the logarithm of the
-        exposure. It is an error where a combination of unpenalised columns is 0 at all counts above
-        0, and of one sign at the others.
+        As in `LeastSquares`. If counts have different exposures, take the logarithm of the exposure
+        as offset. It is an error if a combination of unpenalised columns is 0 for all counts above
+        0, and has one sign for all others.
     y : array, shape (samples,)
-        Counts, or other numbers of at least 0.
+        Counts, or other numbers >= 0.
     intercept : bool
-        As for `LeastSquares`; it needs a count above 0.
+        As in `LeastSquares`. It needs a count above 0.
 
     Examples
     --------
@@ -278,7 +278,8 @@ class Gamma(DataLoss):
     """f(x) = sum_i w_i (y_i / mu_i - 1 - log(y_i / mu_i)) with mu_i = exp(z_i.x): half of the gamma
     deviance.
 
-    It has no smoothness constant, so that `step="short"` refuses it.
+    It has no smoothness constant, so `step="short"` is an error. Its data are in memory, not in
+    Dask.
 
     Parameters
     ----------
@@ -319,15 +320,17 @@ class Gamma(DataLoss):
 
 
 class Huber(DataLoss):
-    """f(x) = sum_i w_i r_i^2/2 where |r_i| <= delta, else w_i delta (|r_i| - delta/2), with r_i =
-    a_i.x - y_i.
+    """f(x) = sum_i w_i h(a_i.x - y_i), with h(r) = r^2/2 if |r| <= delta, and delta (|r| - delta/2)
+    otherwise.
+
+    Its data are in memory, not in Dask.
 
     Parameters
     ----------
     A, y, sample_weight, intercept, offset, unpenalised
         As for `LeastSquares`.
     delta : float
-        Above 0, in the unit of y: residuals beyond it count by their size, not by their square.
+        Above 0, in the unit of y. The loss of larger residuals is linear, not quadratic.
 
     Examples
     --------
@@ -571,7 +574,7 @@ def _beside(A: Matrix, name: str, values: Any) -> Array:
     if is_torch(A):
         return double_like(values, A)
     if is_torch(values):
-        raise TypeError(f"{name} is a torch tensor where the data matrix is not")
+        raise TypeError(f"{name} is a torch tensor, and the data matrix is not")
     return double(values)
 
 

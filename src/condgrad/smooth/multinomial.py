@@ -63,14 +63,14 @@ class Multinomial(Smooth):
     Parameters
     ----------
     Z : array, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
-        Of Dask's data it makes a `BlockwiseMultinomial`, which counts as a `Multinomial`.
+        For data of Dask the result is a `BlockwiseMultinomial`, which counts as a `Multinomial`.
     y : array, shape (samples,)
         Labels of any kind; the columns of X are the classes in sorted order.
     sample_weight : array of nonnegative numbers, optional
     intercept : bool
-        Add an unpenalised intercept for each class and minimise all of them out; those at X, which
-        sum to 0, are `at(X).intercept`. It needs a positive weight in each class: the intercept of
-        another would fall without bound.
+        Add an intercept without a penalty for each class, and minimise all of them out. Those at X
+        are `at(X).intercept`; they sum to 0. Each class needs a positive weight; otherwise its
+        intercept would fall without bound.
 
     Examples
     --------
@@ -166,7 +166,7 @@ class Softmax:
         self.curvature_bound = 0.5 * float(namespace(weights).max(weights))
         if intercept and self.mass.min() < sys.float_info.min:
             raise ValueError(
-                "y must have a positive sample_weight in each class where there is an intercept; class number "
+                "with an intercept, each class of y must have a positive sample_weight; class number "
                 f"{int(self.mass.argmin())} has none: leave it out"
             )
 

@@ -1,4 +1,4 @@
-"""f(G) = <C, G> for a cost and plans that are never formed."""
+"""f(G) = <C, G> for a cost and plans that are never stored."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from condgrad.streamed_plan import StreamedPlan, UnformedCost
 
 
 class TransportCost(Smooth):
-    """f(G) = <C, G> for a cost that is not formed, a function of streamed plans; `transport.solve`
-    makes it.
+    """f(G) = <C, G> of streamed plans, for a cost that is not stored. `transport.solve` makes it.
 
     Parameters
     ----------
     C : cost that is not formed
-        What a cost between points, such as `transport.SquaredEuclidean`, gives by `unformed()`.
+        The `unformed()` of a cost between points, such as `transport.SquaredEuclidean`.
 
     Examples
     --------

@@ -42,8 +42,8 @@ MOST_PARTS = 32
 class TransportLaplacian(Smooth):
     """f(G) = source_weight tr(Xt' G' Ls G Xt) + target_weight tr(Xs' G Lt G' Xs).
 
-    All that f sees of a plan are two thin moments, P = G Xt and Q = G' Xs, so value and gradient
-    cost O(n m d).
+    f only needs two thin moments of a plan, P = G Xt and Q = G' Xs. So value and gradient cost O(n
+    m d).
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
-"""Barycentres of measures: on given points, certified as a whole; on points that are sought, plan
-by plan.
+"""Barycentres of measures. On given points, the whole answer is certified. On free points, only the
+plans are.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from condgrad.transport.solve import TransportResult, beside, solve
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Barycenter(AnswerOfRun):
-    """The barycentre on given points, the plans to each measure, and the proof of how good they
-    are.
+    """The barycentre on given points, the plans to each measure, and their proof.
 
     Attributes
     ----------
@@ -37,10 +36,10 @@ class Barycenter(AnswerOfRun):
     plans : tuple of arrays
         Plans from the barycentre to each measure, with exact marginals.
     result : Result
-        The run, over the scaled plans of `sets.SharedMarginal`, whose F differs from ours by a
+        The run over the scaled plans of `sets.SharedMarginal`. Its F differs from the F here by a
         constant.
     constant : float
-        What is added to the F of the run.
+        This constant; it is added to the F of the run.
 
     Examples
     --------
@@ -63,7 +62,7 @@ class Barycenter(AnswerOfRun):
 
     @property
     def lower_bound(self) -> float:
-        """A number that the least value cannot be below."""
+        """A lower bound on the minimum."""
         return self.result.lower_bound + self.constant
 
     def __repr__(self) -> str:
@@ -85,27 +84,26 @@ def barycenter(
     callback: Callback | None = None,
     progress: bool = False,
 ) -> Barycenter:
-    """The measure p on given points whose plans to several measures are cheapest together, with a
-    certificate.
+    """The barycentre of several measures, on given points, with a certificate.
 
-    It minimises sum_k w_k (<C_k, G_k> + entropy sum G_k log G_k + regularisers of G_k) over p and
-    all plans G_k from p to b_k at once: f + g over plans that share a marginal. An entropy > 0
-    blurs the barycentre.
+    It is a measure p. The problem is to minimise sum_k w_k (<C_k, G_k> + entropy sum G_k log G_k +
+    regularisers of G_k) over p and all plans G_k from p to b_k. This is f + g over plans that share
+    a marginal. An entropy > 0 blurs the barycentre.
 
     Parameters
     ----------
     costs : array, shape (n, m), or a sequence of arrays, shapes (n, m_k)
-        The cost from the n points of the support to the points of each measure; one array serves
-        all.
+        The costs from the n points of the barycentre to the points of each measure. One array can
+        hold for all measures.
     marginals : sequence of arrays
         The measures b_k: weights >= 0 of the same mass.
     weights : array, optional
-        w_k > 0, which are scaled to the sum 1; equal ones by default.
+        w_k > 0; they are scaled to the sum 1. By default all are equal.
     entropy : float
-        Weight of the entropies; 0 for none, which takes linear programs.
+        Weight of the entropies. With 0 the solver uses linear programs.
     regularizers : sequence of sequences, optional
-        For each measure the regularisers of its plan, as in `transport.solve`; their sources are
-        the support.
+        For each measure the regularisers of its plan, as in `transport.solve`. Their sources are
+        the points of the barycentre.
     method, tol, max_iter, time_limit, callback, progress
         As in `condgrad.minimize`.
 
@@ -230,11 +228,11 @@ class BlockEvaluation:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class FreeBarycenter:
-    """Points that a local search found, with certified plans to each measure.
+    """Points from a local search, with certified plans to each measure.
 
-    The problem is not convex in the points. So each plan is proved to be the best for these points,
-    to its gap, and nothing is proved about the points themselves: another start may end elsewhere,
-    and lower.
+    The problem is not convex in the points. So each plan is proved to be the best one for these
+    points, up to its gap. Nothing is proved about the points themselves: another start may give
+    other points with a lower value.
 
     Attributes
     ----------
@@ -247,9 +245,9 @@ class FreeBarycenter:
     value : float
         sum_k w_k (<C_k, G_k> + entropy sum G_k log G_k).
     gap : float
-        How far that may be above the least value for these points.
+        An upper bound on the distance from this value to the minimum for these points.
     rounds : int
-        How often the plans were solved and the points moved.
+        How many times the plans were solved and the points moved.
     message : str
         Why the search ended.
 
@@ -286,34 +284,33 @@ def free_barycenter(
     max_rounds: int = 100,
     time_limit: float | None = None,
 ) -> FreeBarycenter:
-    """Points whose plans to several clouds are cheapest together: a local search, with certified
-    plans.
+    """A barycentre of several clouds, on free points: a local search, with certified plans.
 
-    In turn, the plans G_k are solved for the points Y, and each point goes to the mean of where its
-    mass goes, Y_i = sum_k w_k (G_k X_k)_i / p_i, which is the best Y for these plans (Cuturi and
-    Doucet, ICML 2014). No round raises sum_k w_k (<C_k, G_k> + entropy sum G_k log G_k), C_k the
-    squared distances, by more than the gaps of its plans. The problem is not convex in Y: see
-    `FreeBarycenter` for what is proved and what is not.
+    A round has two steps. First the plans G_k are solved for the points Y. Then each point moves to
+    the mean of the targets of its mass, Y_i = sum_k w_k (G_k X_k)_i / p_i. This is the best Y for
+    these plans (Cuturi and Doucet, ICML 2014). The objective is sum_k w_k (<C_k, G_k> + entropy sum
+    G_k log G_k), with squared distances C_k. No round raises it by more than the gaps of its plans.
+    The problem is not convex in Y: `FreeBarycenter` says what is proved.
 
     Parameters
     ----------
     start : array, shape (n, d)
-        Where the points of the barycentre start.
+        The first points of the barycentre.
     points : sequence of arrays, shapes (m_k, d)
         The clouds.
     marginals : sequence of arrays, optional
         Weights of the clouds, of the same mass; uniform of mass 1 by default.
     weights : array, optional
-        w_k > 0, which are scaled to the sum 1; equal ones by default.
+        w_k > 0; they are scaled to the sum 1. By default all are equal.
     entropy : float
         >= 0.
     support_weights : array, optional
-        Weights p > 0 of the barycentre, which stay as they are; uniform by default.
+        Weights p > 0 of the barycentre, which do not change; uniform by default.
     tol : float
-        The tolerance of the plans, as in `transport.solve`; a fall of the value by less of its
-        scale ends the search.
+        The tolerance of the plans, as in `transport.solve`. The search ends if a round lowers the
+        value by less than `tol * scale`.
     max_rounds, time_limit : int, float
-        Limits on rounds and seconds.
+        The largest number of rounds, and of seconds.
 
     Returns
     -------
@@ -342,7 +339,7 @@ def free_barycenter(
     measures = [None] * len(clouds) if marginals is None else list(marginals)
     if len(measures) != len(clouds):
         raise ValueError(
-            f"marginals must be {len(clouds)} arrays, one a cloud, got {len(measures)}"
+            f"marginals must be {len(clouds)} arrays, one for each cloud, got {len(measures)}"
         )
     _checks.whole("max_rounds", max_rounds, at_least=1)
     if support_weights is None:
@@ -350,7 +347,7 @@ def free_barycenter(
         support_weights = Space.of(Y, shape=(Y.shape[0],)).full(mass / Y.shape[0])
     support_weights = double(beside("support_weights", support_weights, Y, ndim=1))
     if not bool(namespace(Y).all(support_weights > 0.0)):
-        raise ValueError("support_weights must be > 0: a point without weight goes nowhere")
+        raise ValueError("support_weights must be > 0: leave points without weight out")
     plans: list[TransportResult] = []
     rounds = 0
     before = math.inf
@@ -401,7 +398,7 @@ def _costs_and_measures(costs: Any, marginals: Any) -> tuple[list[Array], list[A
     if isinstance(costs, list | tuple):
         if len(costs) != len(marginals):
             raise ValueError(
-                f"costs must be one array, or {len(marginals)}, one a marginal; got {len(costs)}"
+                f"costs must be one array, or {len(marginals)}, one for each marginal; got {len(costs)}"
             )
         first = double(floating("costs[0]", costs[0], ndim=2))
         C = [
@@ -425,7 +422,9 @@ def _shares(weights: Any, count: int) -> Any:
         return np.full(count, 1.0 / count)
     shares = host(floating("weights", weights, ndim=1))
     if len(shares) != count or not (shares > 0.0).all():
-        raise ValueError(f"weights must be {count} numbers > 0, one a measure, got {weights!r}")
+        raise ValueError(
+            f"weights must be {count} numbers > 0, one for each measure, got {weights!r}"
+        )
     return shares / shares.sum()
 
 
@@ -434,7 +433,9 @@ def _regularizing(regularizers: Any, C: list[Array]) -> list[Smooth | None]:
     if regularizers is None:
         return [None] * len(C)
     if not isinstance(regularizers, list | tuple) or len(regularizers) != len(C):
-        raise TypeError(f"regularizers must be {len(C)} lists, one a measure, got {regularizers!r}")
+        raise TypeError(
+            f"regularizers must be {len(C)} lists, one for each measure, got {regularizers!r}"
+        )
     parts: list[Smooth | None] = []
     for k, (given, cost) in enumerate(zip(regularizers, C, strict=True)):
         if not isinstance(given, list | tuple):
@@ -459,5 +460,5 @@ def smooth_part(name: str, regularizer: Any, cost: Array) -> Smooth:
         )
     part = regularizer if isinstance(regularizer, Smooth) else regularizer.smooth_part()
     if part.space is not None and part.space.shape != tuple(cost.shape):
-        raise ValueError(f"{name}, {part!r}, does not go with a cost of shape {tuple(cost.shape)}")
+        raise ValueError(f"{name}, {part!r}, does not fit a cost of shape {tuple(cost.shape)}")
     return part

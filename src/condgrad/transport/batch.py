@@ -78,23 +78,22 @@ TRIES = 8
 
 @dataclass(frozen=True, repr=False, eq=False)
 class BatchResult:
-    """Plans with exact marginals, each with the proof of how good it is; arrays have an entry for
-    each problem.
+    """Plans with exact marginals, each with its proof. Arrays have an entry for each problem.
 
     Attributes
     ----------
     plan : array, shape (k, n, m)
-        The plans, with exact marginals; a tuple of k arrays where sizes differ, like u and v.
+        The plans. If the sizes of the problems differ, plan, u and v are tuples of k arrays.
     value, lower_bound : array, shape (k,)
-        F at each plan, and what each F* cannot be below.
+        F at each plan, and a lower bound on each F*.
     scale : array, shape (k,)
-        What each gap is measured against, as in `condgrad.Result`.
+        The scale of each gap, as in `condgrad.Result`.
     u, v : array, shapes (k, n) and (k, m)
-        Potentials, plan ~ exp((u_i + v_j - C_ij)/entropy); -inf at points without weight.
+        Potentials: plan ~ exp((u_i + v_j - C_ij)/entropy). They are -inf at points without weight.
     iterations : array of int, shape (k,)
         Newton steps of each problem.
     status : NumPy array of `condgrad.Status`
-        Why each of them ended.
+        Why each problem ended.
 
     Examples
     --------
@@ -122,7 +121,9 @@ class BatchResult:
 
     @property
     def relative_gap(self) -> Array:
-        """gap / scale; where the scale is 0, 0 for a gap of mere rounding, and else infinite."""
+        """gap / scale. If the scale is 0, this is 0 for a gap of only rounding, and otherwise
+        infinite.
+        """
         xp = namespace(self.scale)
         # where the scale is 0, `certify` has compared the gap with rounding, and set the status
         by_status = [0.0 if status is Status.CONVERGED else math.inf for status in self.status]
@@ -180,33 +181,33 @@ def solve_batch(
     Parameters
     ----------
     cost : array, shape (k, n, m), or k arrays in a list
-        Its library (NumPy or torch) and device are those of the answer; the answer is in float64.
-        The sizes of the arrays in a list may differ: those of about one size are solved side by
-        side. A cost of +inf is a pair that may not be matched, and the plan is exactly 0 there.
+        The answer has its library (NumPy or torch) and device, and is in float64. The arrays in a
+        list may have different sizes; arrays of similar size are solved side by side. A pair with a
+        cost of +inf may not be matched, and the plan is exactly 0 there.
     a, b : arrays, optional
-        Weights >= 0 of sources and targets, shapes (n,) and (m,) for all problems or (k, n) and (k,
-        m), of the same mass; uniform of mass 1 by default. Where sizes differ, lists of k arrays.
-    entropy : float, or k of them
+        Weights >= 0 of sources and targets, of the same mass; uniform of mass 1 by default. The
+        shapes are (n,) and (m,) for all problems together, or (k, n) and (k, m). If sizes differ,
+        give lists of k arrays.
+    entropy : float, or k floats
         Weight of sum G log G, above 0.
     tol : float
-        On the gap of each problem over its scale.
+        Tolerance for the gap of each problem divided by its scale.
     max_iter, time_limit
-        As in `condgrad.minimize`; problems that have not converged by then are certified as they
-        are.
+        As in `condgrad.minimize`. Problems that have not converged by then have a certificate too.
 
     Returns
     -------
     BatchResult
-        Plans of exact marginals, a certificate and a status for each.
+        Plans with exact marginals, and a certificate and a status for each.
 
     Raises
     ------
     NotFiniteError
-        Where F, the bound or the costs in units of the entropy of a problem leave the range of
-        floats. Its `problems` are the numbers of all such problems, and its `others` is the
-        `BatchResult` of the rest, in their order.
+        If F, the bound, or the costs divided by the entropy leave the range of floats in some
+        problem. `error.problems` has the numbers of all such problems. `error.others` is the
+        `BatchResult` of all other problems, in their order.
     InfeasibleError
-        Where no plan of a problem, which the message names, avoids its pairs of infinite cost.
+        If no plan of some problem avoids its pairs of infinite cost. The message names the problem.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Colour transfer: give an image the palette of another."""
+"""Colour transfer: give an image the colours of another."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ BLOCK = 1 << 18
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Recoloring:
-    """An image in new colours, and the certified plan between sampled colours that they come from.
+    """An image in new colours, and the certified plan between sampled colours behind it.
 
     Attributes
     ----------
     image : array
-        Of the shape and type of the image that was given.
+        The new image, with the shape and type of the given image.
     result : TransportResult
         The plan between sampled colours, with its certificate.
     entropy : float
-        The weight of the entropy that was used.
+        The weight of the entropy in the plan.
 
     Examples
     --------
@@ -102,37 +102,39 @@ def recolor(
     time_limit: float | None = None,
     progress: bool = False,
 ) -> Any:
-    """The image in the colours of the palette.
+    """Give an image the colours of a palette.
 
-    Some pixels of each image are matched by regularised transport in Lab colours (hundredths of its
-    units, so black and white are 1 apart). A smoothing spline through the colours that the plan
-    moves them to, an affine map that bends a little, then moves every colour: alike colours stay
-    alike, and steps that compression left in a sky are not magnified. What is wholly transparent is
-    not sampled.
+    First, regularised transport matches some pixels of each image, in Lab colours (divided by 100,
+    so the distance from black to white is 1). Then a smoothing spline is fitted to the colours of
+    these pixels after the transport. The spline is an affine map that bends a little, and it moves
+    every colour. So similar colours stay similar, and steps from compression, as in a sky, do not
+    grow. Wholly transparent pixels are not sampled.
 
     Parameters
     ----------
     image, palette : arrays, shapes (height, width), (height, width, 3) or (height, width, 4)
-        sRGB or grey values, uint8, uint16, or floats from 0 to 1. A fourth channel (opacity) is
-        left as it is. A grey image gets the lightness of the palette.
+        sRGB or grey values: uint8, uint16, or floats from 0 to 1. A fourth channel (opacity) does
+        not change. A grey image gets the lightness of the palette.
     entropy : float or "auto"
-        Weight of the entropy; "auto" follows the spread of the colours, as in `EntropicTransport`,
-        at a quarter.
+        Weight of the entropy. "auto" is a quarter of the automatic entropy of `EntropicTransport`;
+        it follows the spread of the colours.
     weight : float or "auto"
-        Weight of the Laplacian, which keeps similar colours similar in the plan already; see
+        Weight of the Laplacian, which keeps similar colours similar in the plan; see
         `LaplaceTransport`.
     samples : int
-        Pixels of each image to match. A plan that does not fit into memory is streamed.
+        The number of pixels to match in each image. A plan that does not fit into memory is
+        streamed.
     smooth : float
-        Radius in pixels over which changes of colour are averaged, edges kept; 0 for none.
+        Changes of colour are averaged over this radius in pixels. Edges stay sharp. 0 means no
+        averaging.
     strength : float
         How far colours move, from 0 (not at all) to 1.
     seed : int
     tol : float
-        The certified gap of the transport problem, over the scale of its objective; as in
-        `transport.solve`.
+        Tolerance for the certified gap of the transport problem, divided by the scale of its
+        objective, as in `transport.solve`.
     time_limit : float, optional
-        Seconds for the transport problem; at the limit its best plan so far paints the image, with
+        Limit for the transport problem in seconds. At the limit, the best plan so far is used, with
         a warning.
     progress : bool
         Show a live line on the terminal.
@@ -140,7 +142,7 @@ def recolor(
     Returns
     -------
     array
-        Of the shape and type of `image`.
+        The new image, with the shape and type of `image`.
 
     Examples
     --------
@@ -182,7 +184,7 @@ def recoloring(
     time_limit: float | None = None,
     progress: bool = False,
 ) -> Recoloring:
-    """What `recolor` does, with the certified transport of the sampled colours beside the image.
+    """The same as `recolor`, but it also returns the certified transport of the sampled colours.
 
     Parameters
     ----------
@@ -407,7 +409,7 @@ def _checked_image(name: str, image: Any) -> Any:
     if image.dtype.kind == "f" and not (
         np.isfinite(image).all() and image.min() >= 0.0 and image.max() <= 1.0
     ):
-        raise ValueError(f"{name} has floats outside 0 .. 1: divide them by what white is")
+        raise ValueError(f"{name} has floats outside 0 .. 1: divide them by the value of white")
     return image
 
 

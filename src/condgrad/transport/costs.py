@@ -1,4 +1,6 @@
-"""Costs between points that need not be formed: pass one to `transport.solve` in place of an array."""
+"""Costs between points that are not stored as arrays. `transport.solve` takes them in place of an
+array.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from condgrad.streamed_plan import Blocks, UnformedCost
 
 
 class PointCost(ABC):
-    """A cost of n x m numbers that is known by O(n + m) of them."""
+    """A cost of n x m numbers, given by O(n + m) numbers."""
 
     @abstractmethod
     def unformed(self) -> UnformedCost:
@@ -32,7 +34,7 @@ class PointCost(ABC):
 
     @property
     def bytes(self) -> int:
-        """What the array of costs would take."""
+        """The size of the array of costs."""
         n, m = self.shape
         return 8 * n * m
 
@@ -48,7 +50,7 @@ class PointCost(ABC):
 class SquaredEuclidean(PointCost):
     """cost_ij = |Xs_i - Xt_j|^2.
 
-    Coordinates may lie far from the origin: distances are computed from centred ones.
+    Coordinates may be far from the origin: they are centred before distances are computed.
 
     Parameters
     ----------
@@ -120,8 +122,8 @@ class LowRank(PointCost):
 
 
 class Cosine(SquaredEuclidean):
-    """cost_ij = |x_i - y_j|^2 / 2 of unit vectors, which is 1 - <x_i, y_j> and loses no digits
-    where that is small.
+    """cost_ij = |x_i - y_j|^2 / 2 of unit vectors. This is 1 - <x_i, y_j>, and keeps its digits if
+    it is small.
     """
 
     def unformed(self) -> UnformedCost:
@@ -129,13 +131,13 @@ class Cosine(SquaredEuclidean):
 
 
 def cosine(Xs: Any, Xt: Any) -> Cosine:
-    """1 - <x, y>/(|x| |y|), as half the squared distance of unit vectors: nearly parallel points
-    cost no digits.
+    """1 - <x, y>/(|x| |y|), computed as half the squared distance of unit vectors, so it keeps its
+    digits for nearly parallel points.
 
     Parameters
     ----------
     Xs, Xt : arrays, shapes (n, d) and (m, d)
-        Points other than the origin, which has no direction.
+        Points. None may be the origin, because it has no direction.
 
     Returns
     -------
@@ -154,7 +156,7 @@ def cosine(Xs: Any, Xt: Any) -> Cosine:
         xp = namespace(X)
         if 0 in X.shape or not bool(xp.all(xp.any(X != 0.0, axis=1))):
             raise ValueError(
-                f"{name} must not hold the origin, which has no direction, nor be empty"
+                f"{name} must not be empty, and must not have the origin, because it has no direction"
             )
         X = X / xp.max(xp.abs(X), axis=1, keepdims=True)  # squares neither overflow nor vanish
         return X / xp.sqrt(xp.sum(X * X, axis=1))[:, None]
@@ -164,14 +166,14 @@ def cosine(Xs: Any, Xt: Any) -> Cosine:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class BlockCost(PointCost):
-    """cost_ij = function(Xs, Xt)_ij, computed for blocks of points when needed, over and over.
+    """cost_ij = function(Xs, Xt)_ij, computed for blocks of points each time when they are needed.
 
     Parameters
     ----------
     function : callable
-        Gets k sources and l targets, arrays of the kind of `Xs`, and returns their costs, an array
-        of k x l; such as `lambda x, y: scipy.spatial.distance.cdist(x, y)` for Euclidean distances,
-        or torch code for tensors.
+        A function of k sources and l targets, arrays of the kind of `Xs`. It returns an array of k
+        x l costs. For example `lambda x, y: scipy.spatial.distance.cdist(x, y)` for Euclidean
+        distances, or torch code for tensors.
     Xs, Xt : arrays, shapes (n, d) and (m, d')
         Source and target points.
 
@@ -218,7 +220,7 @@ def _keep_pair(cost: Any, left: str, right: str, *, what: str | None) -> None:
             raise ValueError(f"{name} must hold one or more points, got shape {tuple(X.shape)}")
     if what is not None and first.shape[1] != second.shape[1]:
         raise ValueError(
-            f"{left} and {right} must agree in their {what}, got {first.shape[1]} and {second.shape[1]}"
+            f"{left} and {right} must have the same {what}, got {first.shape[1]} and {second.shape[1]}"
         )
     object.__setattr__(cost, left, first)
     object.__setattr__(cost, right, second)

@@ -1,4 +1,4 @@
-"""The debiased Sinkhorn divergence between clouds of points, between certified bounds."""
+"""The debiased Sinkhorn divergence between clouds of points, with certified bounds."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from condgrad.transport.solve import TransportResult, beside, solve
 
 @dataclass(frozen=True, eq=False)
 class Divergence:
-    """S = F(a, b) - F(a, a)/2 - F(b, b)/2 between certified bounds: what `divergence` returns.
+    """S = F(a, b) - F(a, a)/2 - F(b, b)/2 with certified bounds, from `divergence`.
 
     Attributes
     ----------
     value : float
-        S of the three plans, moved into the interval where rounding left it.
+        S of the three plans. If rounding takes it out of the interval, it is moved back.
     lower_bound, upper_bound : float
-        Numbers that S is not below and not above; the lower one is never less than 0, which S is
-        not below by a theorem.
+        Bounds on S. The lower bound is at least 0, because S >= 0 is a theorem.
     between, source, target : TransportResult
-        The plans from sources to targets, from the sources to themselves, from the targets to
+        The plans from sources to targets, from the sources to themselves, and from the targets to
         themselves.
 
     Examples
@@ -74,11 +73,11 @@ def divergence(
 ) -> Divergence:
     """The Sinkhorn divergence S = F(a, b) - F(a, a)/2 - F(b, b)/2 for the squared Euclidean cost.
 
-    F(a, b) is the least value of <C, G> + entropy sum G log G over plans from a to b. Entropies
-    relative to the product of the marginals, as in Feydy et al. (AISTATS 2019), give the same S:
-    what they add cancels. S is symmetric, >= 0, and 0 for equal measures alone. Each of the three
-    values is certified, so that S lies between lower(a, b) - upper(a, a)/2 - upper(b, b)/2 and
-    upper(a, b) - lower(a, a)/2 - lower(b, b)/2.
+    F(a, b) is the minimum of <C, G> + entropy sum G log G over plans from a to b. Feydy et al.
+    (AISTATS 2019) take the entropy relative to the product of the marginals. This gives the same S,
+    because the difference cancels. S is symmetric and >= 0. It is 0 only for equal measures. Each
+    of the three values is certified. So S lies between lower(a, b) - upper(a, a)/2 - upper(b, b)/2
+    and upper(a, b) - lower(a, a)/2 - lower(b, b)/2.
 
     Parameters
     ----------
@@ -156,11 +155,11 @@ def divergence_loss(
     time_limit: float | None = None,
     plan: str = "auto",
 ) -> Tensor:
-    """The Sinkhorn divergence as a differentiable torch scalar; arguments are those of
+    """The Sinkhorn divergence as a differentiable torch scalar, with the arguments of
     `transport.loss`.
 
-    Its gradient in the points vanishes where the measures are equal, unlike that of
-    `transport.loss`, which shrinks clouds towards their means.
+    Its gradient in the points is 0 if the measures are equal. The gradient of `transport.loss` is
+    not: it shrinks clouds towards their means.
 
     Parameters
     ----------
@@ -188,8 +187,8 @@ def divergence_loss(
 
 @dataclass(eq=False)
 class DivergenceLoss:
-    """`divergence_loss` for points that move from call to call: each call starts from the potentials
-    of the last one.
+    """`divergence_loss` for points that move a little between calls. Each call starts from the
+    potentials of the last one.
 
     Values and gradients are those of `divergence_loss`, to the same tolerance.
 
@@ -221,7 +220,7 @@ class DivergenceLoss:
     time_limit: float | None = field(default=None, kw_only=True)
     plan: str = field(default="auto", kw_only=True)
     _last: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
-    """The results of the last call, by the names of the three problems."""
+    """The results of the last call, one for each of the three problems, by name."""
 
     def __post_init__(self) -> None:
         _checks.number("entropy", self.entropy, above=0.0)

@@ -71,11 +71,11 @@ class SolvedTransport:
         """Refuse problems whose plan has no derivative, or none that is known here."""
         if self.entropy == 0.0:
             raise MissingAbility(
-                "the plan of entropy = 0 jumps from vertex to vertex and has no derivative: take entropy > 0"
+                "a plan with entropy = 0 jumps from vertex to vertex and has no derivative: use entropy > 0"
             )
         if self.others:
             raise MissingAbility(
-                "derivatives of the plan, and second ones of the value, are known for entropy alone or with "
+                "derivatives of the plan, and second derivatives of the value, work for entropy alone or with "
                 f"Laplacians, not with {self.others[0]!r}"
             )
 

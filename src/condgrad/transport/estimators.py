@@ -1,4 +1,4 @@
-"""Transport between samples, in the manner of scikit-learn."""
+"""Transport between samples, as scikit-learn estimators."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Domain:
 
 
 class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Fits a plan between two samples and moves points by the barycentres it prescribes."""
+    """Fit a plan between two samples, and move points to its barycentres."""
 
     # the names of scikit-learn's X and y here are no metadata, and Xt and yt are
     __metadata_request__fit: ClassVar = {"Xs": UNUSED, "ys": UNUSED, "Xt": True, "yt": True}
@@ -164,17 +164,17 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         Parameters
         ----------
         Xs : array, shape (n, d)
-            Anything scikit-learn takes, or a torch tensor: then all that is computed are tensors on
-            its device.
+            Anything that scikit-learn takes, or a torch tensor. For a tensor, all results are
+            tensors on its device.
         ys : array, shape (n,), optional
-            Classes of the sources, -1 or NaN where unknown.
+            Classes of the sources, -1 or NaN if unknown.
         Xt : array, shape (m, d)
         yt : array, shape (m,), optional
-            Classes of the targets, -1 or NaN where unknown. Together with `ys` they make it costly (ten
-            times the largest cost) to move mass between samples of different known classes.
+            Classes of the targets, -1 or NaN if unknown. If `ys` and `yt` are given, the cost
+            between different known classes is ten times the largest cost.
         sample_weight, target_weight : arrays, shapes (n,) and (m,), optional
-            Weights >= 0 of the sources and of the targets, in any unit; equal ones by default. A
-            sample of weight 2 is two samples, and one of weight 0 none.
+            Weights >= 0 of the sources and of the targets, in any unit; by default all are equal. A
+            sample of weight 2 counts as two samples, and a sample of weight 0 does not count.
         """
         for name, X in (("Xs", Xs), ("Xt", Xt)):
             if X is None:
@@ -184,7 +184,7 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         Xs, Xt = self._sources(Xs), _targets(Xt, Xs)
         if Xt.shape[1] != Xs.shape[1]:
             raise ValueError(
-                f"Xs has {Xs.shape[1]} features, Xt has {Xt.shape[1]}: they must agree"
+                f"Xs has {Xs.shape[1]} features, Xt has {Xt.shape[1]}: both must have the same number"
             )
         source = Domain.of(
             Xs, _mass("sample_weight", sample_weight, len(Xs)), _labels("ys", ys, len(Xs))
@@ -237,7 +237,7 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
 
     @property
     def coupling_(self) -> Array:
-        """The plan between all samples, an array of n x m, formed when asked for."""
+        """The plan between all samples: an array of n x m, computed at the first use."""
         if "result_" not in vars(self):
             raise AttributeError(f"this {type(self).__name__} is not fitted: it has no plan yet")
         plan = self.result_.dense()
@@ -266,18 +266,18 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         return _displaced(self._points(Xt), self._target.X, moved)
 
     def transform_labels(self, ys: Any) -> Any:
-        """The classes of the targets as the sources tell them.
+        """The classes of the targets, predicted from the classes of the sources.
 
         Parameters
         ----------
         ys : array, shape (n,)
-            Classes of the fitted sources, -1 where unknown.
+            Classes of the fitted sources, -1 if unknown.
 
         Returns
         -------
         array, shape (m, classes)
-            For each target the part of its mass that comes from each class, in the sorted order of
-            the known classes; a target without weight has none.
+            For each target the part of its mass that comes from each class. The classes are sorted.
+            The row of a target without weight is 0.
         """
         check_is_fitted(self, "result_")
         members = self._source.summed(_memberships(_labels("ys", ys, len(self.Xs_))))
@@ -288,7 +288,9 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         return self._target.spread_out(received)
 
     def inverse_transform_labels(self, yt: Any) -> Any:
-        """The classes of the sources as the targets tell them; see `transform_labels`."""
+        """The classes of the sources, predicted from the classes of the targets; see
+        `transform_labels`.
+        """
         check_is_fitted(self, "result_")
         members = self._target.summed(_memberships(_labels("yt", yt, len(self.Xt_))))
         return self._source.spread_out(self.result_.barycenters(double_like(members, self.Xs_)))
@@ -507,7 +509,7 @@ def _distances(Xs: Array, Xt: Array, metric: str) -> Array:
     if metric not in TENSOR_METRICS:
         names = ", ".join(map(repr, ["sqeuclidean", *TENSOR_METRICS]))
         raise ValueError(
-            f"metric must be one of {names} for tensors, got {metric!r}: pass NumPy arrays for others"
+            f"for tensors metric must be one of {names}, got {metric!r}: pass NumPy arrays for others"
         )
     return torch.cdist(
         Xs, Xt, p=TENSOR_METRICS[metric], compute_mode="donot_use_mm_for_euclid_dist"
@@ -611,47 +613,48 @@ class _Side:
 class EntropicTransport(ByKeyword, PlanTransformer):
     """Transport with entropy alone.
 
-    Copies of a point are one point of their common weight, in every estimator of this kind, so
-    copies change nothing.
+    All estimators of this kind count copies of a point as one point with their total weight.
 
     Parameters
     ----------
     entropy : float or "auto"
-        Weight of sum G log G, in the units of the cost. "auto" is 0.2 times the spread of the cost,
-        the standard deviation that it has under independent sources and targets when its row and
-        column means, which change no plan, are taken off: for squared Euclidean distances 0.4
-        sqrt(tr(S_s S_t)), S the covariances of the two domains. No unit, shift, number of points or
-        copies of points changes the plan that this gives.
+        Weight of sum G log G, in the units of the cost. "auto" is 0.2 times the spread of the cost.
+        The spread is the standard deviation of the cost over independent sources and targets, after
+        its row and column means are subtracted (they change no plan). For squared Euclidean
+        distances this gives 0.4 sqrt(tr(S_s S_t)), with the covariances S_s and S_t of the two
+        domains. The plan for "auto" does not depend on units, shifts, the number of points, or
+        copies of points.
     metric : str
-        The cost, as `scipy.spatial.distance.cdist` names it; for tensors "sqeuclidean",
-        "euclidean", "cityblock" or "chebyshev". With "sqeuclidean" a plan that is too large for
+        The cost, by its name in `scipy.spatial.distance.cdist`. Tensors have "sqeuclidean",
+        "euclidean", "cityblock" and "chebyshev". With "sqeuclidean", a plan that does not fit into
         memory is streamed.
     norm : {None, "max", "median", "log", "loglog"}
-        What the cost is divided by, or log(1 + cost) once or twice; entropies and weights that are
-        numbers are in the units of the cost after that.
+        Divide the cost by its maximum or median, or take log(1 + cost) once or twice. If you give
+        the entropy or the weight as a number, it is in the units of this new cost.
     tol : float
-        The certified gap to reach, over the scale of the objective; as in `transport.solve`.
+        Tolerance for the certified gap divided by the scale of the objective, as in
+        `transport.solve`.
     max_iter : int
     method : str
         As in `transport.solve`.
     time_limit : float, optional
-        Seconds that the solver may take; at the limit `fit` ends with the plan it has, and warns.
+        Limit for the solver in seconds. At the limit, `fit` keeps its best plan so far, and warns.
     verbose : bool
         Show a live line on the terminal.
 
     Attributes
     ----------
     coupling_, plan_ : array, shape (n, m)
-        The plan, formed when asked for.
+        The plan, computed at the first use.
     entropy_ : float
         The entropy that was used.
     dual_gap_ : float
-        The certified distance to the optimum.
+        An upper bound on the distance of the objective from its minimum.
     n_iter_ : int
     result_ : TransportResult
-        Between the distinct points that carry weight.
+        The answer for the distinct points with weight.
     Xs_, Xt_ : arrays
-        The points that it was fitted to.
+        The points of the fit.
 
     Examples
     --------
@@ -685,30 +688,30 @@ class EntropicTransport(ByKeyword, PlanTransformer):
 
 
 class LaplaceTransport(ByKeyword, PlanTransformer):
-    """Transport with entropy and Laplacian: neighbours move alike.
+    """Transport with entropy and Laplacian: neighbours move together.
 
-    The regulariser sees both domains centred, so that no shift changes the plan.
+    Both domains are centred for the regulariser, so shifts do not change the plan.
 
     Parameters
     ----------
     entropy, metric, norm, tol, max_iter, method, time_limit, verbose
         As in `EntropicTransport`.
     weight : float or "auto"
-        Weight of the Laplacian regulariser, as in `transport.Laplacian`. "auto" gives each of its
-        two terms the weight at which a map that takes neighbours onto neighbours costs 0.03 sqrt(tr
-        S_s tr S_t), S the covariances (for other costs times the spread of the cost over that of
-        squared distances). No unit of either domain, number of points or copies of points changes
-        the plan.
+        Weight of the Laplacian regulariser, as in `transport.Laplacian`. "auto" chooses a weight
+        for each of its two terms. With this weight, a map of neighbours onto neighbours costs 0.03
+        sqrt(tr S_s tr S_t), with the covariances S_s and S_t. For other costs this is multiplied by
+        the spread of the cost divided by the spread of squared distances. The plan does not depend
+        on the units of the domains, the number of points, or copies of points.
     neighbors : int
     normalized : bool
     source, target : float
-        As in `transport.Laplacian`; they multiply the automatic weights too.
+        As in `transport.Laplacian`. They also multiply automatic weights.
 
     Attributes
     ----------
     weight_, source_, target_ : float
-        The weights that were used: weight_ * source_ of the term of the sources, weight_ * target_
-        of the targets.
+        The weights that were used: weight_ * source_ for the term of the sources, weight_ * target_
+        for the targets.
     coupling_, plan_, entropy_, dual_gap_, n_iter_, result_, Xs_, Xt_
         As in `EntropicTransport`.
 
@@ -799,21 +802,21 @@ class LaplaceTransport(ByKeyword, PlanTransformer):
 
 
 class GroupTransport(ByKeyword, PlanTransformer):
-    """Transport with entropy and class groups: what a class sends to a target comes from all of the
-    class.
+    """Transport with entropy and class groups: all members of a class send mass to the same
+    targets.
 
-    The regulariser is the sum over targets and classes of |G[class, target]|_2. It is least, for
-    given marginals, where the members of each class share their targets in common, so it moves a
-    class as a whole.
+    The regulariser is the sum over targets and classes of |G[class, target]|_2. For given marginals
+    it is smallest if all members of a class have the same targets. So it moves a class as a whole.
 
     Parameters
     ----------
     entropy, metric, norm, tol, max_iter, method, time_limit, verbose
         As in `EntropicTransport`.
     weight : float or "auto"
-        Weight of the group regulariser; `fit` needs the classes `ys`. "auto" makes the least value
-        that the regulariser can have, sum over classes of |a[class]|_2, equal to 0.3 times the
-        spread of the cost. No unit, number of points or copies of points changes the plan.
+        Weight of the group regulariser; `fit` needs the classes `ys`. The smallest possible value
+        of the sum is sum over classes of |a[class]|_2. "auto" chooses the weight at which this
+        costs 0.3 times the spread of the cost. The plan does not depend on units, the number of
+        points, or copies of points.
 
     Attributes
     ----------

@@ -179,7 +179,7 @@ def _prove_infeasible(
     if not best > tolerance:
         raise ArithmeticError(
             f"{which}no plan that avoids the forbidden pairs was found, nor a proof that there is "
-            "none: this is a mistake in condgrad, please report it"
+            "none: this is an error in condgrad, please report it"
         )
     sources, targets = cut
     supply = math.fsum(a[sources])

@@ -1,10 +1,10 @@
-"""Gromov-Wasserstein transport between two spaces, each known by numbers between its own points.
+"""Gromov-Wasserstein transport between two spaces. Each space is given by numbers between its own
+points.
 
     F(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl + weight <M, G> + entropy sum G log G,   G a plan from a to b.
 
-F is not convex. What is proved of an answer is that it is stationary, up to a gap of its own, and,
-where that is affordable, a number that F of no plan is below. That no other plan is better is not
-proved.
+F is not convex. The answer is proved to be stationary, up to its own gap. If this is affordable,
+there is also a lower bound on F over all plans. It is not proved that no other plan is better.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ asked for.
 
 
 class GromovParts(NamedTuple):
-    """The terms of F, whose sum is its value."""
+    """The terms of F. Their sum is the value."""
 
     structure: float
     """sum_ijkl L(C1_ik, C2_jl) G_ij G_kl, which is POT's `gw_dist`."""
@@ -56,10 +56,10 @@ class GromovParts(NamedTuple):
 
 
 class StartRecord(NamedTuple):
-    """What came of one start."""
+    """The result of one start."""
 
     start: str
-    """Where it began, in words."""
+    """The start, in words."""
     value: float
     stationarity: float
     status: Status
@@ -69,20 +69,20 @@ class StartRecord(NamedTuple):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class GromovResult(TransportResult):
-    """A stationary plan with exact marginals, and what is proved of it.
+    """A stationary plan with exact marginals, and its proofs.
 
     Attributes
     ----------
     problem : tuple of Smooth and Simple
         The f and g that were minimised.
     result : Result
-        The run of the best start, whose `x` is the plan.
+        The run from the best start. Its `x` is the plan.
     passes : int
-        Sweeps over all pairs of points that Newton made, of a streamed plan.
+        For a streamed plan, the number of Newton's passes over all pairs of points.
     points : tuple of arrays, optional
         The points of the two spaces, where they are known.
     starts : tuple of StartRecord
-        What came of each start; the best of them is the answer.
+        The result of each start. The best one is the answer.
 
     Examples
     --------
@@ -167,49 +167,48 @@ def gromov(
     callback: Callback | None = None,
     progress: bool = False,
 ) -> GromovResult:
-    """Match two spaces by the numbers within each: a stationary plan of Gromov-Wasserstein, with a
+    """Match two spaces by the numbers within each: a stationary Gromov-Wasserstein plan, with a
     proof.
 
     F(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl + weight <M, G> + entropy sum G log G over plans G
-    from a to b, which is not convex. *Proved* is that the plan is stationary up to `stationarity`,
-    and that no plan has an F below `lower_bound`. *Not proved* is that no other plan is better:
-    that is why there are several starts.
+    from a to b. F is not convex. *Proved*: the plan is stationary up to `stationarity`, and no plan
+    has an F below `lower_bound`. *Not proved*: that no other plan is better. Therefore there are
+    several starts.
 
     Parameters
     ----------
     C1, C2 : arrays of shapes (n, n) and (m, m), or `transport.SquaredEuclidean(X, X)` and `SquaredEuclidean(Y, Y)`
         Distances, similarities or edges within each space, symmetric or not. Between points the
-        linearised cost is of low rank, and with an entropy nothing of the size of a plan need be
-        formed.
+        linearised cost has low rank. With an entropy, nothing of the size of a plan is then stored.
     a, b : arrays, optional
         Weights >= 0 of the points, of the same mass; uniform of mass 1 by default.
     entropy : float
         Weight of sum G log G, 0 for none. Marginals are exact for every entropy.
     fused : pair (M, weight), optional
-        Costs between the points of the two spaces, an array of (n, m) or a cost between points, and
-        their weight. POT's alpha is GW times alpha and <M, G> times 1 - alpha: weight = (1 -
-        alpha)/alpha, and entropy = epsilon/alpha.
+        Costs between the points of the two spaces, and their weight. M is an array of (n, m) or a
+        cost between points. POT multiplies the structure by alpha and <M, G> by 1 - alpha: this is
+        weight = (1 - alpha)/alpha, and entropy = epsilon/alpha.
     loss : {"square", "kl"}
         L(x, y): (x - y)^2, or x log(x/y) - x + y for numbers >= 0.
     starts : int
-        How many starts, of which the best is returned: the product of the weights, the plan of the
-        lower bound, matched principal axes with their signs, then random ones.
+        The number of starts; the best result is returned. They are the product of the weights, the
+        plan of the lower bound, matched principal axes with all signs, then random ones.
     start : optional
-        A plan to start from, an array or an earlier result, before all others.
+        A plan for the first start: an array or an earlier result.
     lower_bound : bool, optional
-        Whether to compute Memoli's third bound, in O(n m (n + m)); by default up to 1000 points a
-        side.
+        Whether to compute Memoli's third bound, in O(n m (n + m)). By default it is computed up to
+        1000 points on each side.
     plan : {"auto", "dense", "streamed"}
-        As in `transport.solve`; a streamed plan needs points and an entropy.
+        As in `transport.solve`. A streamed plan needs points and an entropy.
     seed : int
         For random starts.
     tol : float
-        Stop a start once its stationarity gap is within `tol * scale`; see `condgrad.certificate`
-        for the scale.
+        A start ends if its stationarity gap is at most `tol * scale`. `condgrad.certificate`
+        defines the scale.
     max_iter : int
         Iterations of each start.
     time_limit, callback, progress
-        As in `condgrad.minimize`, the limit being that of all starts together.
+        As in `condgrad.minimize`. The time limit is for all starts together.
 
     Returns
     -------
@@ -313,7 +312,7 @@ def _start_plan(start: Any, problem: GromovProblem) -> Any:
         start = start.dense()
     if streamed:
         raise ValueError(
-            "start must be a streamed result of transport.gromov where the plan is streamed, or left out"
+            "start must be a streamed result of transport.gromov, because the plan is streamed; or leave it out"
         )
     return _plan_of(start, problem, "start")
 
@@ -327,7 +326,7 @@ def _plan_of(plan: Any, problem: GromovProblem, name: str) -> Array:
     if not problem.on.contains(plan, membership_tolerance(plan)):
         outside = problem.on.violation(plan)
         raise ValueError(
-            f"{name} must have the marginals a and b and no negative entry; it is outside by {outside:.3g}"
+            f"{name} must have the marginals a and b and no negative entry; its largest violation is {outside:.3g}"
         )
     return plan
 
@@ -367,7 +366,7 @@ def gromov_problem(
     streamed = of_points and _streamed(like, shape, entropy, M, plan)
     if plan == "streamed" and not of_points:
         raise ValueError(
-            "plan='streamed' goes with points and the square loss: C1 = transport.SquaredEuclidean(X, X), C2 likewise"
+            "plan='streamed' needs points and the square loss: C1 = transport.SquaredEuclidean(X, X), and the same for C2"
         )
     polytope = StreamedTransport if streamed else sets.Transport
     wide = double(like)
@@ -410,7 +409,7 @@ def _space(name: str, C: Any) -> Any:
     C = floating(name, C, ndim=2)
     if C.shape[0] != C.shape[1] or C.shape[0] == 0:
         raise ValueError(
-            f"{name} must be square, numbers between the points of one space, got shape {tuple(C.shape)}"
+            f"{name} must be a square array of numbers between the points of one space, got shape {tuple(C.shape)}"
         )
     return double(C)
 
@@ -467,19 +466,19 @@ def third_bound(problem: GromovProblem, tol: float) -> LowerBound:
 
 
 class GromovGap(NamedTuple):
-    """What is proved of a plan of somebody else's.
+    """What is proved of a given plan.
 
     Attributes
     ----------
     value : float
-        F of the plan, with its marginals made exact.
+        F of the plan after its marginals were made exact.
     stationarity : float
-        How far that plan is from a stationary one, or more.
+        An upper bound on how far this plan is from a stationary one.
     scale : float
-        What the stationarity is measured against: |f| + |g| at the plan, or a hundredth of that at
-        the product plan.
+        The scale of the stationarity gap: |f| + |g| at the plan, or a hundredth of |f| + |g| at the
+        product plan, whichever is larger.
     marginal_error : float
-        How far the marginals of the plan as it was given are from a and b, at most.
+        The largest difference between the marginals of the given plan and a, b.
     plan : array
         The plan with exact marginals.
 
@@ -515,13 +514,13 @@ def gromov_gap(
     fused: tuple[Any, float] | None = None,
     loss: str = "square",
 ) -> GromovGap:
-    """How far a plan is from stationary, whoever made it: POT, OTT, or you.
+    """How far a plan is from stationary. It may come from any package, such as POT or OTT.
 
     Parameters
     ----------
     plan : array of shape (n, m)
-        Entries >= 0. Marginals that are not a and b are made so first, by the rounding of
-        Altschuler, Weed and Rigollet: a gap is a statement about a plan of the set.
+        Entries >= 0. If its marginals are not a and b, they are made exact first, by the rounding
+        of Altschuler, Weed and Rigollet. The gap is only defined for exact marginals.
     C1, C2, a, b, entropy, fused, loss
         As in `transport.gromov`.
 

@@ -1,4 +1,4 @@
-"""Gromov-Wasserstein between samples of two spaces, in the manner of scikit-learn."""
+"""Gromov-Wasserstein between samples of two spaces, as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from condgrad.transport.gromov import gromov
 
 
 class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Match samples of two spaces, whose features need not be the same, by the distances within
-    each.
+    """Match samples of two spaces by the distances within each. The two spaces may have different
+    features.
 
-    What is proved of the plan is that it is stationary; see `transport.gromov`.
+    The plan is proved to be stationary; see `transport.gromov`.
 
     Parameters
     ----------
@@ -30,9 +30,9 @@ class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     metric : str
         Distances within each space, as `scipy.spatial.distance.cdist` names them.
     loss : {"square", "kl"}
-        How they are compared.
+        How distances are compared.
     starts : int
-        How many starts, of which the best is kept.
+        The number of starts; the best result is kept.
     tol, max_iter, time_limit
         As in `transport.gromov`.
     seed : int
@@ -43,11 +43,11 @@ class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     coupling_, plan_ : array, shape (n, m)
         The plan.
     stationarity_, lower_bound_ : float
-        What is proved of it.
+        The two proofs of the plan.
     n_iter_ : int
     result_ : GromovResult
     Xs_, Xt_ : arrays
-        The points that it was fitted to.
+        The points of the fit.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.seed = seed
 
     def fit(self, Xs: Any, ys: Any = None, Xt: Any = None, *, a: Any = None, b: Any = None) -> Self:
-        """Find the plan between two samples; `ys` is not looked at, `a` and `b` are weights."""
+        """Find the plan between two samples. `a` and `b` are weights; `ys` is ignored."""
         if Xt is None:
             raise ValueError("Xt must hold the target points")
         Xs = validate_data(self, Xs, dtype=np.float64)
@@ -117,7 +117,7 @@ class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def fit_transform(self, Xs: Any, ys: Any = None, Xt: Any = None, **weights: Any) -> Any:
-        """Fit, and say where the sources go."""
+        """Fit, then return where the sources go."""
         return self.fit(Xs, ys, Xt, **weights).transform(Xs)
 
     @property
@@ -132,10 +132,11 @@ class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.coupling_
 
     def transform(self, X: Any) -> Any:
-        """Where points go in the target space: the mean of the targets of the nearest source.
+        """Where points go in the target space: the place of the nearest source, a mean of its
+        targets.
 
-        The two spaces share no coordinates, so that a new point cannot keep its distance to the
-        nearest source.
+        The two spaces share no coordinates, so a new point cannot keep its distance to the nearest
+        source.
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)

@@ -30,25 +30,25 @@ def gromov_loss(
     max_iter: int = 10_000,
     time_limit: float | None = None,
 ) -> Tensor:
-    """F of `transport.gromov` at the plan that it finds, with derivatives in C1, C2 and the costs
-    M.
+    """F at the plan that `transport.gromov` finds, with derivatives in C1, C2 and the costs M.
 
-    The plan is held still: nothing is unrolled. Where the plan is a strict local minimiser that
-    moves smoothly with the data, that is the derivative of F along this branch of stationary plans,
-    by the envelope theorem. It is *not* the derivative of the least value: that there is no better
-    plan is not proved, and when another start wins, the value jumps from one branch to another.
-    Steps of an optimiser had better go on from the last plan (`start=`, `starts=1`).
+    The derivative keeps the plan fixed, and no iterations are unrolled. If the plan is a strict
+    local minimiser that moves smoothly with the data, the envelope theorem holds: this is the
+    derivative of F along this branch of stationary plans. It is *not* the derivative of the global
+    minimum. It is not proved that no other plan is better, and if another start wins, the value
+    jumps to another branch. In an optimiser, start each step from the last plan (`start=`,
+    `starts=1`).
 
     Parameters
     ----------
     C1, C2 : tensors, shapes (n, n) and (m, m)
-        Numbers within each space, such as `torch.cdist(X, X)`; their graph goes on to X.
+        Numbers within each space, such as `torch.cdist(X, X)`. Gradients flow back to X.
     a, b : optional
         Weights, without a gradient.
     entropy, fused, loss, starts, start, max_iter, time_limit
-        As in `transport.gromov`; M of `fused` may have a graph.
+        As in `transport.gromov`. M of `fused` may require a gradient.
     tol : float
-        On the stationarity gap; a run that ends before it warns.
+        Tolerance for the stationarity gap. A run that does not reach it warns.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def gromov_loss(
     for name, weights in (("a", a), ("b", b)):
         if is_torch(weights) and weights.requires_grad:
             raise MissingAbility(
-                f"{name} requires a gradient; gromov_loss has those in C1, C2 and M: detach it"
+                f"{name} requires a gradient; gromov_loss has gradients in C1, C2 and M only: detach it"
             )
     q = gromov(
         C1.detach(),
@@ -96,7 +96,7 @@ def gromov_loss(
     q.result.uninterrupted()
     if not q.success:
         warnings.warn(
-            f"the plan is stationary up to {q.stationarity:.3g} only: {q.message}",
+            f"the plan is only stationary up to {q.stationarity:.3g}: {q.message}",
             ConvergenceWarning,
             stacklevel=2,
         )

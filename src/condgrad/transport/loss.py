@@ -1,5 +1,5 @@
-"""Regularised transport between clouds of points as a differentiable torch function, with an error
-bound.
+"""Regularised transport between clouds of points as a differentiable torch function, with a bound
+on the error.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Tensor = Any
 
 
 class GradientError(NamedTuple):
-    """How far the gradients in the points may be from the exact ones, in the Frobenius norm.
+    """Bounds on the errors of the gradients in the points, in the Frobenius norm.
 
     Attributes
     ----------
     Xs, Xt : float
-        Bounds for the gradients in sources and targets; infinite for entropy = 0, and NaN where a
-        cost was given instead of points.
+        Bounds for the gradients in sources and targets. They are infinite for entropy = 0, and NaN
+        if you gave a cost and no points.
 
     Examples
     --------
@@ -51,21 +51,20 @@ class GradientError(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CertifiedLoss:
-    """A differentiable value of transport, and what is known about it: what `certified_loss`
-    returns.
+    """A differentiable transport loss with its certificate, from `certified_loss`.
 
     Attributes
     ----------
     loss : tensor
-        F at the plan, a scalar with a graph.
+        F at the plan: a scalar with a gradient.
     result : TransportResult
-        The plan and its certificate; nothing in it has a graph.
+        The plan and its certificate, without gradients.
     gradient_error : GradientError
-        A bound on the error of both gradients in the points, from the gap; infinite for entropy =
-        0.
+        A bound on the errors of both gradients in the points. It follows from the gap, and is
+        infinite for entropy = 0.
     plan_error : float
-        A bound on the sum of |G - G*|, the error of the gradient in the cost; infinite for entropy
-        = 0.
+        A bound on the sum of |G - G*|, which is the error of the gradient in the cost. It is
+        infinite for entropy = 0.
 
     Examples
     --------
@@ -98,41 +97,41 @@ def loss(
     plan: str = "auto",
     start: Any = None,
 ) -> Tensor:
-    """The least value of <C, G> + entropy sum G log G + regularisers, C_ij = |Xs_i - Xt_j|^2 or any
-    cost, with its derivatives.
+    """The minimum of <C, G> + entropy sum G log G + regularisers, with its derivatives. C_ij is
+    |Xs_i - Xt_j|^2, or any cost.
 
-    Nothing is unrolled: the problem is solved, and the envelope theorem gives the gradient, with
-    two more products with the plan. A second derivative takes one solve with the Newton system at
-    the solution; it is known for entropy alone and with Laplacians. Everything is computed in
-    float64 and returned in the precision of Xs.
+    No iterations are unrolled. The problem is solved, and the envelope theorem gives the gradient,
+    with two more products with the plan. A second derivative takes one solve with the Newton system
+    at the solution. It works for entropy alone and with Laplacians. Everything is computed in
+    float64, and returned in the precision of Xs.
 
     Parameters
     ----------
     Xs, Xt : tensors, shapes (n, d) and (m, d)
         Source and target points, on one device.
     a, b : tensors, optional
-        Weights of the same mass; uniform of mass 1 by default. Transport knows no plan between
-        unequal masses, so the derivatives are those of the value after both masses are scaled to
-        their geometric mean: with G = exp((u_i + v_j - M_ij)/entropy - 1) they are u and v, the
-        free constant such that <a, u> = <b, v>. In directions that keep the masses, and in those
-        that scale both, no choice is involved. Weights that require a gradient must be positive.
+        Weights of the same mass; uniform of mass 1 by default. For unequal masses there is no plan,
+        so derivatives need a convention: both masses are first scaled to their geometric mean. With
+        G = exp((u_i + v_j - M_ij)/entropy - 1) the derivatives are then u and v, and their free
+        constant is such that <a, u> = <b, v>. The convention does not matter for directions that
+        keep the masses, or that scale both. Weights that require a gradient must be positive.
     cost : tensor, shape (n, m), optional
-        A cost instead of points, such as what a network makes of them: the gradient in it is the
-        plan. A cost of +inf is a pair that may not be matched, whose gradient is 0.
+        A cost in place of points, for example the output of a network. Its gradient is the plan. A
+        pair with a cost of +inf may not be matched, and its gradient is 0.
     entropy : float
-        Weight of sum G log G, >= 0. At 0 the gradient is that of one of the optimal plans.
+        Weight of sum G log G, >= 0. For 0 the gradient belongs to one of the optimal plans.
     regularizers : sequence
-        As in `transport.solve`. Laplacians keep the graphs they were made with; their points follow
-        Xs and Xt, and beside a cost they stay. Given as a `smooth.TransportLaplacian`, or with `Ls`
-        and `Lt`, their graphs are not built anew in each call.
+        As in `transport.solve`. Laplacians keep their graphs, and their points follow Xs and Xt;
+        with a cost, the points stay. To avoid building the graphs in each call, give a
+        `smooth.TransportLaplacian`, or a Laplacian with `Ls` and `Lt`.
     method, tol, max_iter, time_limit, plan, start
-        As in `transport.solve`; a run that ends before `tol` warns. A streamed plan is never formed
-        for a gradient, and is formed for second derivatives.
+        As in `transport.solve`. A run that does not reach `tol` warns. A streamed plan is not
+        stored for a gradient, but it is stored for second derivatives.
 
     Returns
     -------
     tensor
-        A scalar. `certified_loss` returns it with its certificate and a bound on the error of the
+        A scalar. `certified_loss` also returns its certificate and a bound on the error of the
         gradient.
 
     Examples
@@ -174,9 +173,9 @@ def certified_loss(
 ) -> CertifiedLoss:
     """`loss` with its certificate.
 
-    The entropy is strongly convex: a plan G whose value is within the gap of F* has
-    |G - G*|_1 <= sqrt(2 mass gap / entropy), by Pinsker's inequality. The gradients are linear in the plan but for the
-    Laplacians' quadratic part, so this bounds their error; see `GradientError`.
+    The entropy is strongly convex. So a plan G with value within the gap of F* has |G - G*|_1 <=
+    sqrt(2 mass gap / entropy), by Pinsker's inequality. The gradients are linear in the plan,
+    except for the quadratic part of Laplacians. So this bounds their error; see `GradientError`.
 
     Parameters
     ----------
@@ -218,17 +217,17 @@ def barycentric_map(
 ) -> Tensor:
     """Where each source goes: diag(1/a) G Y, differentiable in points, weights and Y.
 
-    The derivative of the plan comes from the implicit function theorem: one solve with the Newton
-    system at the solution, whose error is of the order of the square root of the gap.
+    The derivative of the plan comes from the implicit function theorem, by one solve with the
+    Newton system at the solution. Its error is of the order of the square root of the gap.
 
     Parameters
     ----------
     Xs, Xt, a, b, method, tol, max_iter, time_limit, plan, start
-        As in `loss`; a must be positive.
+        As in `loss`. All of a must be positive.
     entropy : float
         Weight of the entropy, > 0.
     values : tensor, shape (m, k), optional
-        Y, a row for each target; the targets themselves by default.
+        Y, with a row for each target; by default the targets themselves.
     regularizers : sequence
         Laplacians, as in `loss`.
 
@@ -257,7 +256,7 @@ def barycentric_map(
             f"values must have a row for each of the {problem.Xt.shape[0]} targets, got {Y.shape[0]}"
         )
     if float(problem.a.detach().min()) <= 0.0:
-        raise ValueError("a must hold weights > 0: a source without weight goes nowhere")
+        raise ValueError("a must have weights > 0: leave sources without weight out")
     problem.solution.require_smooth_plan()
     moved = AppliedPlan.apply(problem.Xs, problem.Xt, problem.a, problem.b, Y, problem.solution)
     return (moved / problem.a[:, None]).to(Xs.dtype)
@@ -322,8 +321,8 @@ def differentiable(
     for name, given, weights in (("a", a, problem.a), ("b", b, problem.b)):
         if getattr(given, "requires_grad", False) and float(weights.detach().min()) <= 0.0:
             raise ValueError(
-                f"{name} must hold weights > 0 where its gradient is asked for: the slope of the entropy at 0 is "
-                f"infinite; leave points without weight out, or pass {name}.detach()"
+                f"{name} must have weights > 0 if it requires a gradient: the slope of the entropy at 0 is "
+                f"infinite. Leave points without weight out, or pass {name}.detach()"
             )
     if by_cost:
         value = OptimalValueOfCost.apply(problem.cost, problem.a, problem.b, problem.solution)
@@ -449,7 +448,7 @@ def _solved(
     if not result.success:
         warnings.warn(
             f"{purpose}: {result.message}; the value is certified to {result.gap:.3g} and its gradient is that of the "
-            "plan that was reached: allow a larger tol, more iterations or more time",
+            "plan that was reached: use a larger tol, more iterations or more time",
             ConvergenceWarning,
             stacklevel=5,
         )
@@ -476,9 +475,7 @@ def _points(name: str, X: Any, beside: Tensor | None) -> Tensor:
     if not X.dtype.is_floating_point:
         raise TypeError(f"{name} must be of a floating-point dtype, got {X.dtype}")
     if beside is not None and X.device != beside.device:
-        raise ValueError(
-            f"{name} is on {X.device} and must be on {beside.device}, as the others are"
-        )
+        raise ValueError(f"{name} is on {X.device} and must be on {beside.device}, like the others")
     if not all_finite(X.detach()):
         raise ValueError(f"{name} must be finite, got NaN or infinite entries")
     return X
@@ -493,11 +490,11 @@ def _weights(name: str, weights: Any, X: Tensor, axis: int) -> Tensor:
         raise TypeError(f"{name} must be a torch tensor, got {type(weights).__name__}")
     if tuple(weights.shape) != (n,):
         raise ValueError(
-            f"{name} must have {n} weights, one a point, got shape {tuple(weights.shape)}"
+            f"{name} must have {n} weights, one for each point, got shape {tuple(weights.shape)}"
         )
     if weights.device != X.device:
         raise ValueError(
-            f"{name} is on {weights.device} and must be on {X.device}, as the points are"
+            f"{name} is on {weights.device} and must be on {X.device}, like the points"
         )
     return weights.double()
 

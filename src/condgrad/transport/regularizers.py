@@ -1,4 +1,4 @@
-"""What a plan may be asked beyond its cost: each builds a smooth part for a problem of n x m."""
+"""Regularisers of a plan: each makes a smooth part for a problem of n x m."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class Regularizer(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class Laplacian:
-    """weight * (source tr(Xt' G' Ls G Xt) + target tr(Xs' G Lt G' Xs)): neighbours move alike, both
-    ways.
+    """weight * (source tr(Xt' G' Ls G Xt) + target tr(Xs' G Lt G' Xs)): neighbours move together,
+    in both directions.
 
     Parameters
     ----------
     Xs, Xt : arrays, shapes (n, d) and (m, d)
         Source and target points.
     weight : float
-        The regularisation parameter lambda_2 of the paper.
+        The regularisation strength, lambda_2 in the paper.
     neighbors : int
-        Size of the symmetric nearest-neighbour graphs.
+        Number of neighbours of each point in the symmetric nearest-neighbour graphs.
     normalized : bool
-        Symmetric-normalised Laplacians I - D^-1/2 W D^-1/2, or raw D - W.
+        True for the symmetric-normalised Laplacians I - D^-1/2 W D^-1/2, False for the raw D - W.
     source, target : float
-        Weights of the two terms (lambda_s and lambda_t of the paper); 0 switches one off.
+        Weights of the two terms (lambda_s and lambda_t in the paper). 0 removes a term.
     Ls, Lt : matrices, optional
         Laplacians to use instead of the neighbour graphs.
     Ws, Wt : matrices, optional
@@ -64,13 +64,13 @@ class Laplacian:
 
     @property
     def builds_graphs(self) -> bool:
-        """Whether its Laplacians are those of neighbour graphs, which any points have."""
+        """Whether its Laplacians come from neighbour graphs, which it can build for any points."""
         return all(matrix is None for matrix in (self.Ls, self.Lt, self.Ws, self.Wt))
 
     @cached_property
     def graphs(self) -> tuple[Any, Any]:
-        """The two Laplacian matrices, made when first asked for and kept: at size they take as long
-        as a solve.
+        """The two Laplacian matrices. They are made at the first use and kept: for many points they
+        take as long as a solve.
         """
         return self._laplacian("s", self.Xs, self.Ls, self.Ws), self._laplacian(
             "t", self.Xt, self.Lt, self.Wt
@@ -107,8 +107,8 @@ class Laplacian:
 
 @dataclass(frozen=True, repr=False)
 class GroupLasso:
-    """weight * sum over target points and classes of the norm of what they receive: one class for
-    each target.
+    """weight * sum over targets and classes of |G[class, target]|_2: each target gets mass from one
+    class.
 
     Parameters
     ----------

@@ -66,8 +66,8 @@ SMALL_ON_DEVICE = 4_000_000
 class TransportResult(AnswerOfRun):
     """A plan with exact marginals and the proof of how good it is.
 
-    The plan may be an array or streamed: known by factors of its logarithm and only multiplied
-    with.
+    The plan is an array, or it is streamed. A streamed plan is not stored: only factors of its
+    logarithm are, and products with the plan are computed from them.
 
     Attributes
     ----------
@@ -76,9 +76,10 @@ class TransportResult(AnswerOfRun):
     result : Result
         The run, whose `x` is the plan.
     passes : int
-        Sweeps over all pairs of points that Newton made; one multiplies at most 32 columns.
+        The number of Newton's passes over all pairs of points. One pass multiplies at most 32
+        columns.
     points : tuple of arrays, optional
-        Source and target points, where the cost or a regulariser knew them.
+        Source and target points, if the cost or a regulariser has them.
 
     Examples
     --------
@@ -98,17 +99,17 @@ class TransportResult(AnswerOfRun):
 
     @property
     def streamed(self) -> bool:
-        """Whether the plan is only multiplied with."""
+        """Whether the plan is streamed."""
         return not is_formed(self.result.x)
 
     @property
     def structure(self) -> TransportStructure:
-        """What the problem is made of: its cost, its entropy and its regularisers."""
+        """The parts of the problem: its cost, its entropy and its regularisers."""
         return structure(*self.problem)  # type: ignore[return-value]
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Sources and targets."""
+        """The numbers of sources and targets."""
         n, m = self.result.x.shape
         return n, m
 
@@ -118,7 +119,7 @@ class TransportResult(AnswerOfRun):
         if self.streamed:
             n, m = self.shape
             raise AttributeError(
-                f"this plan of {n} x {m} is streamed and never formed: take t.rows(indices) for some rows, "
+                f"this plan of {n} x {m} is streamed and not stored: use t.rows(indices) for some rows, "
                 f"t.apply(Y) for products, or t.dense() for all of it, {8 * n * m / 2**30:.3g} GB"
             )
         return self.result.x
@@ -128,22 +129,22 @@ class TransportResult(AnswerOfRun):
         return self.result.x.rows(indices) if self.streamed else self.plan[indices, :]
 
     def dense(self) -> Array:
-        """All of the plan as an array of n x m, whatever it takes."""
+        """The whole plan as an array of n x m, however large."""
         return self.result.x.dense() if self.streamed else self.plan
 
     @cached_property
     def potentials(self) -> Potentials:
-        """Row and column potentials of the problem linearised at the plan, computed when first
-        asked for.
+        """Row and column potentials of the problem linearised at the plan, computed at the first
+        use.
 
-        With M = cost + gradient of the regularisers, plan ~ exp((u_i + v_j - M_ij)/entropy), and
-        points without weight have -inf. For entropy = 0 they are optimal prices, u_i + v_j <= M_ij,
-        and points without weight have prices like all others.
+        With M = cost + gradient of the regularisers, plan ~ exp((u_i + v_j - M_ij)/entropy). Points
+        without weight have -inf. For entropy = 0 the potentials are optimal prices, u_i + v_j <=
+        M_ij, also for points without weight.
         """
         if self.streamed:
             origin = self.result.x.origin
             if origin is None:
-                raise ValueError("the run ended before it had any potentials: give it more time")
+                raise ValueError("the run ended before it had potentials: give it more time")
             return Potentials(origin.u, origin.v)
         f, g = self.problem
         M = f.at(self.plan).gradient
@@ -161,10 +162,10 @@ class TransportResult(AnswerOfRun):
         return self.structure.cost_of(self.result.x)
 
     def barycenters(self, Y: Array) -> Array:
-        """Where each source goes: the mean of Y, a row a target, under the source's share of the
-        plan.
+        """Where each source goes: the mean of Y, weighted by the source's row of the plan. Y has a
+        row for each target.
 
-        A source without weight goes nowhere: its row is NaN.
+        The row of a source without weight is NaN.
         """
         mass = (self.result.x.a if self.streamed else self.plan.sum(1))[:, None]
         return self.apply(Y) / namespace(mass).where(mass > 0.0, mass, math.nan)
@@ -179,7 +180,7 @@ class TransportResult(AnswerOfRun):
 
     @property
     def marginal_error(self) -> float:
-        """How far row and column sums are from the weights, in all: mere rounding."""
+        """The sum of all differences between row and column sums and the weights: only rounding."""
         on: Any = self.problem[1].on
         xp = namespace(on.a)
         rows = self.apply(xp.ones_like(double(on.b))) - on.a
@@ -242,7 +243,7 @@ def _objective(linear: Smooth, like: Array, regularizers: Sequence[Regularizer])
         except (TypeError, ValueError) as error:
             kind = f"a {Space.of(like).library} cost of {shape}"
             raise type(error)(
-                f"regularizers[{k}], {regularizer!r}, does not go with {kind}: {error}"
+                f"regularizers[{k}], {regularizer!r}, does not fit {kind}: {error}"
             ) from None
     return f
 
@@ -311,14 +312,14 @@ def solve(
     ----------
     cost : array of shape (n, m), or a cost between points
         An array, or `transport.SquaredEuclidean(Xs, Xt)`, `transport.LowRank(A, B)`,
-        `transport.cosine(Xs, Xt)`, `transport.BlockCost(function, Xs, Xt)`, which need not be
-        formed. The library (NumPy or torch) and device are those of the plan; weights, coordinates
-        and the start follow. A cost of +inf, in an array or from the function of a `BlockCost`,
-        is a pair that may not be matched: the plan is exactly 0 there.
+        `transport.cosine(Xs, Xt)`, `transport.BlockCost(function, Xs, Xt)`; these are not stored as
+        arrays. The plan has the library (NumPy or torch) and the device of the cost; weights,
+        coordinates and the start are converted to them. A pair with a cost of +inf, in an array or
+        from the function of a `BlockCost`, may not be matched: the plan is exactly 0 there.
     a, b : arrays, optional
         Weights >= 0 of sources and targets, of the same mass; uniform of mass 1 by default.
     entropy : float
-        Weight of sum G log G; 0 for none, which leaves the plain conditional gradient over linear
+        Weight of sum G log G. With 0 the method is the plain conditional gradient, over linear
         programs.
     regularizers : sequence
         `transport.Laplacian`, `transport.GroupLasso`, or any smooth function of the plan
@@ -326,33 +327,33 @@ def solve(
     method, step, tol, max_iter, time_limit, callback, progress
         As in `condgrad.minimize`.
     memory : int, optional
-        As in `condgrad.minimize`; by default 3 for "cgs" and "cg" with exact steps, which alone can
-        use it.
+        As in `condgrad.minimize`. Only "cgs" and "cg" with exact steps use it; their default is 3.
     plan : {"auto", "dense", "streamed"}
-        Whether the plan is an array of n x m, or known by factors and only multiplied with, in
-        memory O((n + m) d). "auto" streams costs between points where an array is slower or does
-        not fit into memory. A streamed plan needs an entropy, regularisers that are at most one
-        Laplacian, and the methods "newton", "cgs" or "auto".
+        "dense" makes an array of n x m. "streamed" stores only factors, in memory O((n + m) d), and
+        computes products with the plan from them. "auto" streams a cost between points if an array
+        is slower or does not fit into memory. A streamed plan needs an entropy, no regularisers
+        other than one Laplacian, and the method "newton", "cgs" or "auto".
     start : optional
-        Where to start: a plan, a pair of potentials (u, v), or an earlier `TransportResult`. A
-        result between other points is carried over to these by their neighbours.
+        Where to start: a plan, a pair of potentials (u, v), or an earlier `TransportResult`. If the
+        result belongs to other points, each new point takes the values of its neighbours among
+        them.
     engine : str
-        What solves linear programs, where one is needed; see `sets.Transport`.
+        The solver of linear programs, if one is needed, as in `sets.Transport`.
     workers : distributed.Client, optional
-        A Dask cluster that computes the products with a streamed plan: rows live on its workers,
-        the driver holds O((n + m) d) numbers, and the certificate is the same. What a lost worker
-        had is cut anew.
+        A Dask cluster that computes the products with a streamed plan. Its workers have the rows,
+        the driver has O((n + m) d) numbers, and the certificate is the same. If a worker is lost,
+        its rows are divided among the others.
 
     Returns
     -------
     TransportResult
-        A plan of exact marginals with `lower_bound <= F* <= value`, whatever its status.
+        A plan with exact marginals and `lower_bound <= F* <= value`, for every status.
 
     Raises
     ------
     InfeasibleError
-        Where no plan avoids the pairs of infinite cost. It names sources that weigh more than all
-        targets which they may go to.
+        If no plan avoids the pairs of infinite cost. It names some sources, and all targets that
+        they may go to: these targets weigh less.
 
     Examples
     --------
@@ -372,7 +373,7 @@ def solve(
     if workers is not None:
         if plan == "dense" or not isinstance(cost, PointCost):
             raise ValueError(
-                "workers share the products with a streamed plan: give a cost between points, such as "
+                "workers need a streamed plan: give a cost between points, such as "
                 "transport.SquaredEuclidean(Xs, Xt), and leave plan='auto'"
             )
         plan = "streamed"
@@ -461,7 +462,7 @@ def _say_where_gradients_are(**given: Any) -> None:
             warnings.warn(
                 f"{name} requires a gradient, which the answers of transport.solve do not have: "
                 "transport.loss(cost=cost, a=a, b=b, entropy=...) is differentiable in the cost and "
-                f"the weights; pass {name}.detach() where no gradient is wanted",
+                f"the weights; pass {name}.detach() if you need no gradient",
                 UserWarning,
                 stacklevel=4,
             )
@@ -481,7 +482,7 @@ def _avoiding(cost: Any, a: Any, b: Any, entropy: float, streamed: bool) -> Avoi
     else:
         if getattr(cost, "ndim", 2) == 3:
             raise ValueError(
-                f"cost has shape {tuple(cost.shape)}: for several problems take transport.solve_batch"
+                f"cost has shape {tuple(cost.shape)}: for several problems use transport.solve_batch"
             )
         given = kind = floating("cost", cost, ndim=2, with_infinity=True)
         if 0 in given.shape:
@@ -536,7 +537,7 @@ def _streams(cost: Any, plan: str, only_dense: str | None) -> bool:
     if not isinstance(cost, PointCost):
         if plan == "streamed":
             raise ValueError(
-                "plan='streamed' goes with a cost between points, such as transport.SquaredEuclidean(Xs, Xt): an array "
+                "plan='streamed' needs a cost between points, such as transport.SquaredEuclidean(Xs, Xt): an array "
                 "of costs is as large as the plan already"
             )
         return False
@@ -557,7 +558,7 @@ def plan_is_streamed(
     if plan == "streamed":
         if only_dense is not None:
             raise ValueError(
-                f"plan='streamed' does not go with {only_dense}: take plan='dense' ({size})"
+                f"plan='streamed' does not work with {only_dense}: use plan='dense' ({size})"
             )
         return True
     free = free_memory(like)
@@ -565,8 +566,8 @@ def plan_is_streamed(
     if only_dense is not None:
         if not fits:
             raise MemoryError(
-                f"a plan that is only multiplied with does not go with {only_dense}, and {size}, where "
-                f"{free / 2**30:.3g} GB are free: take fewer points, or plan='dense' to try all the same"
+                f"a streamed plan does not work with {only_dense}, and {size}, where "
+                f"{free / 2**30:.3g} GB are free: use fewer points, or plan='dense' to try it"
             )
         return False
     return not fits or (on_device(like) and n * m > SMALL_ON_DEVICE)

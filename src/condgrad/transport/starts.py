@@ -165,7 +165,7 @@ def _checked_plan(plan: Array, problem: TransportProblem, shape: tuple[int, int]
     off = super(StreamedTransport, on).violation(plan) if problem.streamed else on.violation(plan)
     if off > membership_tolerance(plan) * on.scale:
         raise ValueError(
-            f"start must lie in {on!r}: entries >= 0, row sums a, column sums b; it is off by {off:.3g}"
+            f"start must lie in {on!r}: entries >= 0, row sums a, column sums b; its largest violation is {off:.3g}"
         )
     return plan
 

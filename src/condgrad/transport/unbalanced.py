@@ -1,6 +1,4 @@
-"""Transport that need not carry everything: marginals relaxed by a penalty, or a given part of the
-mass.
-"""
+"""Transport of a part of the mass: a given part, or marginals relaxed by a penalty."""
 
 from __future__ import annotations
 
@@ -55,12 +53,12 @@ said to be -inf.
 
 @dataclass(frozen=True, repr=False, eq=False)
 class RelaxedPlan(AnswerOfRun):
-    """A plan that does not carry all of a and b, and the proof of how good it is.
+    """A plan that moves a part of a and b, with its proof.
 
     Attributes
     ----------
     plan : array, shape (n, m)
-        The plan; its row and column sums are `sources` and `targets`.
+        The plan. Its row and column sums are `sources` and `targets`.
     result : Result
         The run, with its certificate.
 
@@ -77,17 +75,17 @@ class RelaxedPlan(AnswerOfRun):
 
     @property
     def mass(self) -> float:
-        """How much the plan carries."""
+        """The mass that the plan moves."""
         return total(self.plan)
 
     @property
     def sources(self) -> Array:
-        """How much leaves each source: the row sums."""
+        """The mass that leaves each source: the row sums."""
         return namespace(self.plan).sum(self.plan, axis=1)
 
     @property
     def targets(self) -> Array:
-        """How much each target gets: the column sums."""
+        """The mass that each target gets: the column sums."""
         return namespace(self.plan).sum(self.plan, axis=0)
 
     def apply(self, Y: Array) -> Array:
@@ -99,7 +97,7 @@ class RelaxedPlan(AnswerOfRun):
         return self.plan.T @ Y
 
     def barycenters(self, Y: Array) -> Array:
-        """Where what leaves each source goes, in the mean; NaN for a source that sends nothing."""
+        """Where the mass of each source goes: its mean. It is NaN for a source that sends nothing."""
         mass = self.sources[:, None]
         return self.apply(Y) / namespace(mass).where(mass > 0.0, mass, math.nan)
 
@@ -125,18 +123,19 @@ def partial(
     callback: Callback | None = None,
     progress: bool = False,
 ) -> RelaxedPlan:
-    """The best plan that carries a given mass: min <C, G> + entropy sum G log G + regularisers, G 1
-    <= a, G'1 <= b.
+    """The best plan that moves a given mass: min <C, G> + entropy sum G log G + regularisers, with
+    G 1 <= a, G'1 <= b.
 
     Parameters
     ----------
     cost : array, shape (n, m)
     a, b : arrays, optional
-        Weights >= 0, whose masses may differ; uniform of mass 1 by default.
+        Weights >= 0; their masses may differ. Uniform of mass 1 by default.
     mass : float
-        sum G: above 0, and no more than the smaller mass of a and b.
+        sum G: above 0, and at most the smaller mass of a and b.
     entropy : float
-        Weight of the entropy of G; what is not carried has none. 0 for linear programs.
+        Weight of the entropy of G; mass that does not move has none. With 0 the solver uses linear
+        programs.
     regularizers, method, engine, tol, max_iter, time_limit, callback, progress
         As in `transport.solve`.
 
@@ -186,25 +185,26 @@ def unbalanced(
     time_limit: float | None = None,
     callback: Callback | None = None,
 ) -> RelaxedPlan:
-    """Transport whose marginals may differ from a and b at a price, by Newton's method on the
+    """Transport with marginals that may differ from a and b, at a price; by Newton's method on the
     certificate.
 
     It minimises <C, G> + entropy KL(G | a b'/s) + penalty_a KL(G 1 | a) + penalty_b KL(G'1 | b)
-    over G >= 0, where KL(x | y) = sum x log(x/y) - x + y and s is the geometric mean of the masses
-    of a and b. So multiplying both weights by m multiplies plan and value by m; for masses of
-    product 1 it is the objective of POT's `sinkhorn_unbalanced`. As the penalties grow it becomes
-    `transport.solve`'s, less entropy (sum a log a + sum b log b) for masses 1.
+    over G >= 0. Here KL(x | y) = sum x log(x/y) - x + y, and s is the geometric mean of the masses
+    of a and b. If you multiply both weights by m, plan and value are multiplied by m. If the
+    product of the masses is 1, this is the objective of POT's `sinkhorn_unbalanced`. With growing
+    penalties, and masses 1, it becomes the objective of `transport.solve` minus entropy (sum a log
+    a + sum b log b).
 
     Parameters
     ----------
     cost : array, shape (n, m)
     a, b : arrays, optional
-        Weights >= 0 of some mass, which may differ; uniform of mass 1 by default.
+        Weights >= 0; their masses may differ. Uniform of mass 1 by default.
     entropy : float
         > 0.
     penalty : float or a pair
-        The price of a difference from a and from b, > 0. One of the two may be `math.inf`: that
-        marginal is exact.
+        The price of a difference from a and from b, > 0. One of the two may be `math.inf`: then
+        this marginal is exact.
     tol, max_iter, time_limit, callback
         As in `condgrad.minimize`.
 
@@ -267,7 +267,7 @@ def _penalties(penalty: Any) -> tuple[float, float]:
         raise ValueError(f"penalty must be a number or a pair, got {penalty!r}")
     checked = [math.inf if p == math.inf else _checks.number("penalty", p, above=0.0) for p in pair]
     if checked == [math.inf, math.inf]:
-        raise ValueError("penalty is infinite on both sides: that is transport.solve")
+        raise ValueError("penalty is infinite on both sides: use transport.solve")
     return checked[0], checked[1]
 
 

@@ -172,7 +172,7 @@ class Workers:
         ]
         if not places:
             raise RuntimeError(
-                "the dask cluster has no workers: start some, or wait with client.wait_for_workers(1)"
+                "the Dask cluster has no workers: start some, or wait with client.wait_for_workers(1)"
             )
         n = score.shape[0]
         count = min(len(places), max(1, score.shape[0]))
@@ -204,7 +204,7 @@ class Workers:
                 held = Held(held.score, [])
                 self.client.wait_for_workers(1, timeout=SECONDS_TO_RETURN)
         raise RuntimeError(
-            f"the dask cluster lost workers {MOST_LOSSES} times in a row: look at their logs"
+            f"the Dask cluster lost workers {MOST_LOSSES} times in a row: read their logs"
         )
 
     def _asked(
