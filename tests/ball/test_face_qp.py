@@ -18,11 +18,11 @@ from condgrad.ball.compiled import (
     PENALISED_POSITIVE,
     SIMPLEX,
     SOLID_SIMPLEX,
-    Polytope,
+    Region,
     face_qp,
     ldl,
 )
-from condgrad.ball.compiled.free_block import Hessian, of_matrix, of_rows
+from condgrad.ball.compiled.free_block import ModelHessian, of_matrix, of_rows
 from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
 from tests.ball import reference
 
@@ -38,8 +38,8 @@ kinds = st.sampled_from(sorted(KINDS))
 forms = st.sampled_from(FORMS)
 
 
-def l1_ball(size: float) -> Polytope:
-    return Polytope(L1_BALL, size, NONE, NONE)
+def l1_ball(size: float) -> Region:
+    return Region(L1_BALL, size, NONE, NONE)
 
 
 class Model:
@@ -71,10 +71,10 @@ class Model:
         return x * signs * rng.choice([0.0, 0.5, 1.0])
 
     @property
-    def polytope(self) -> Polytope:
-        return Polytope(self.kind, self.size, self.lower, self.upper)
+    def region(self) -> Region:
+        return Region(self.kind, self.size, self.lower, self.upper)
 
-    def hessian(self, form: str) -> Hessian:
+    def hessian(self, form: str) -> ModelHessian:
         """The Hessian in one of the forms that it may have."""
         if form == "matrix":
             return of_matrix(self.H)
@@ -87,7 +87,7 @@ class Model:
     def solve(
         self, *, form: str = "matrix", rounds: int = 1000, accuracy: float = 1e-8
     ) -> tuple[Array, float, bool, bool]:
-        rest = (self.q0, self.x0, self.polytope, self.guess, accuracy, rounds, GO_ON)
+        rest = (self.q0, self.x0, self.region, self.guess, accuracy, rounds, GO_ON)
         return face_qp.minimise(self.hessian(form), *rest)
 
     def value(self, x: Array) -> float:
@@ -239,8 +239,8 @@ def test_it_agrees_with_the_plain_reference(
 ) -> None:
     """Random, ill-conditioned and degenerate models: duplicated coordinates, curvatures down to 1e-8."""
     model = Model(seed, kind, k=k, decade=decade)
-    polytope = model.polytope
-    plain = reference.minimise(model.H, model.q0, model.x0, polytope)
+    region = model.region
+    plain = reference.minimise(model.H, model.q0, model.x0, region)
     assert model.excess(plain) <= 1e-9 * model.size
     found, least = model.value(model.solve(form=form)[0]), model.value(plain)
     scale = float(np.abs(model.q0) @ (np.abs(model.x0) + np.abs(plain)))
@@ -362,13 +362,13 @@ def test_the_multiplier_is_that_of_the_norm() -> None:
     np.testing.assert_allclose(x, -q0, atol=1e-12)
     assert (mu, inside) == (0.0, True)
     x, mu, inside, _ = face_qp.minimise(
-        eye, -q0, start, Polytope(SOLID_SIMPLEX, 2.0, NONE, NONE), *ending
+        eye, -q0, start, Region(SOLID_SIMPLEX, 2.0, NONE, NONE), *ending
     )
     np.testing.assert_allclose(x, [2.0, 0.0, 0.0, 0.0], atol=1e-12)
     assert mu == pytest.approx(1.0)
     assert not inside
     x, mu, inside, _ = face_qp.minimise(
-        eye, -q0, start, Polytope(SOLID_SIMPLEX, 9.0, NONE, NONE), *ending
+        eye, -q0, start, Region(SOLID_SIMPLEX, 9.0, NONE, NONE), *ending
     )
     np.testing.assert_allclose(x, np.maximum(0.0, q0), atol=1e-12)
     assert (mu, inside) == (0.0, True)
@@ -379,7 +379,7 @@ def test_the_multiplier_is_that_of_the_norm() -> None:
 def test_a_flag_that_is_set_stops_it_where_it_is(kind: str, form: str) -> None:
     """It returns a point of the set that is no worse than the start, and does not call it the least."""
     model = Model(3, kind, k=200, decade=-4.0)
-    rest = (model.q0, model.x0, model.polytope, -1.0, 1e-8, 1000)
+    rest = (model.q0, model.x0, model.region, -1.0, 1e-8, 1000)
     x, _, _, done = face_qp.minimise(model.hessian(form), *rest, np.ones(1, np.bool_))
     assert not done
     assert model.excess(x) <= 1e-12 * model.size
@@ -397,7 +397,7 @@ def test_conjugate_gradients_that_give_up_leave_a_point_of_the_set(
     """They stop it in the middle of a walk, where coordinates may be fixed and the sum is another."""
     model, k = Model(seed, kind, k=40, decade=-6.0), 40
     spent, stop = np.array([share * k**3]), np.zeros(1, np.bool_)
-    rest = (model.q0, model.x0, model.polytope, -1.0, 1e-8, 1000, stop)
+    rest = (model.q0, model.x0, model.region, -1.0, 1e-8, 1000, stop)
     x, _, _, done = face_qp.minimise(model.hessian("rows")._replace(spent=spent), *rest)
     assert model.excess(x) <= 1e-12 * model.size
     assert model.value(x) <= 1e-12 * float(np.abs(model.q0) @ np.abs(model.x0))
@@ -432,7 +432,7 @@ class PenalisedModel(Model):
         self.kind, self.size = kind, float(largest * rng.choice([1e-3, 0.1, 0.5, 1.1]))
         self.lower = self.upper = NONE
         if k <= 10 and rng.random() < 0.5:  # what the norm of the least point does not exceed
-            least = reference.minimise(self.H, self.q0, self.x0, self.polytope)
+            least = reference.minimise(self.H, self.q0, self.x0, self.region)
             self.lower = np.array([2.0 * np.abs(least).sum()])
 
     def value(self, x: Array) -> float:
@@ -461,7 +461,7 @@ def test_a_penalised_model_agrees_with_the_plain_reference(
     assert done
     assert (mu, inside) == (model.size, False)
     assert kind == PENALISED or x.min() >= 0.0
-    least = model.value(reference.minimise(model.H, model.q0, model.x0, model.polytope))
+    least = model.value(reference.minimise(model.H, model.q0, model.x0, model.region))
     scale = float(np.abs(model.q0) @ (np.abs(model.x0) + np.abs(x)))
     assert abs(model.value(x) - least) <= 1e-8 * abs(least) + 1e-12 * scale
 
@@ -497,7 +497,7 @@ def test_the_multiplier_of_a_ball_gives_its_least_point_back(seed: int) -> None:
     x, mu, inside, _ = model.solve(accuracy=1e-12)
     if inside or mu <= 1e-6 * np.abs(model.q0).max():
         return
-    penalised = Polytope(PENALISED, mu, NONE, NONE)
+    penalised = Region(PENALISED, mu, NONE, NONE)
     again, _, _, done = face_qp.minimise(
         of_matrix(model.H), model.q0, model.x0, penalised, -1.0, 1e-12, 1000, GO_ON
     )

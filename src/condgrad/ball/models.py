@@ -31,7 +31,7 @@ from condgrad.ball.compiled import (
     PENALISED_POSITIVE,
     SIMPLEX,
     SOLID_SIMPLEX,
-    Polytope,
+    Region,
 )
 from condgrad.ball.groups import least_on_groups
 from condgrad.ball.options import OPTIONS
@@ -45,7 +45,7 @@ from condgrad.simple import ElasticNet
 from condgrad.smooth.free_columns import less_part, less_projection, orthonormal
 
 if TYPE_CHECKING:
-    from condgrad.ball.compiled.free_block import Hessian
+    from condgrad.ball.compiled.free_block import ModelHessian
 
 NormBall = L1Ball | SolidSimplex
 """Sets of |x|_1 <= size, whose norms may be below that."""
@@ -90,23 +90,23 @@ class Curvature(Protocol):
         """The least point of a model; None where there is none to be found, or time is up."""
 
 
-def polytope_of(model: Model, unit: float) -> Polytope:
+def region_of(model: Model, unit: float) -> Region:
     """The set of a model in some unit, for compiled code."""
     on = model.on
     x = model.x
     none = np.empty(0)
     if isinstance(on, Penalised):
         kind = PENALISED_POSITIVE if on.positive else PENALISED
-        return Polytope(kind, on.l1 / unit, np.array([model.reach]), none)
+        return Region(kind, on.l1 / unit, np.array([model.reach]), none)
     if isinstance(on, L1Ball):
-        return Polytope(L1_BALL, on.radius, none, none)
+        return Region(L1_BALL, on.radius, none, none)
     if isinstance(on, Simplex):
-        return Polytope(SIMPLEX, on.mass, none, none)
+        return Region(SIMPLEX, on.mass, none, none)
     if isinstance(on, SolidSimplex):
-        return Polytope(SOLID_SIMPLEX, on.mass, none, none)
+        return Region(SOLID_SIMPLEX, on.mass, none, none)
     lower = np.array(np.broadcast_to(double(like(on.lower, x)), x.shape), order="C")
     upper = np.array(np.broadcast_to(double(like(on.upper, x)), x.shape), order="C")
-    return Polytope(BOX, on.scale, lower, upper)
+    return Region(BOX, on.scale, lower, upper)
 
 
 def in_entries(on: Any, chosen: Array | None, shape: tuple[int, ...]) -> Any:
@@ -133,7 +133,7 @@ def curvature_added(ridge: float, slope: Array, reach: float) -> float | None:
 
 
 def least_point(
-    hessian: Hessian,
+    hessian: ModelHessian,
     model: Model,
     *,
     unit: float = 1.0,
@@ -146,7 +146,7 @@ def least_point(
         return None
     stop = np.zeros(1, np.bool_)
     guess = -1.0 if model.multiplier is None else model.multiplier / unit
-    begin = model.slope / unit, model.x, polytope_of(model, unit), guess
+    begin = model.slope / unit, model.x, region_of(model, unit), guess
 
     def minimise() -> Any:
         return face_qp.minimise(hessian, *begin, accuracy, OPTIONS.rounds, stop)
@@ -363,7 +363,7 @@ class ByProducts:
                 return found
         return self.matrix.least(model)
 
-    def _rows(self, model: Model) -> tuple[Hessian, float]:
+    def _rows(self, model: Model) -> tuple[ModelHessian, float]:
         from condgrad.ball.compiled.free_block import of_rows
 
         K = self.columns

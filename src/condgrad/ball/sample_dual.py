@@ -46,7 +46,7 @@ from condgrad.arrays import (
     total,
 )
 from condgrad.ball.columns import for_compiled_code, pulled_in
-from condgrad.ball.compiled import BOX, Polytope
+from condgrad.ball.compiled import BOX, Region
 from condgrad.ball.models import SparseSet, sparse_gram
 from condgrad.ball.options import OPTIONS
 from condgrad.methods.certified_point import ObjectivePoint
@@ -299,7 +299,7 @@ class SampleDual:
         stop = np.zeros(1, np.bool_)
         start = np.minimum(start, upper)
         q = H @ start - rise
-        box = Polytope(BOX, size, np.zeros_like(upper), upper)
+        box = Region(BOX, size, np.zeros_like(upper), upper)
         return minimise(of_matrix(H), q, start, box, 0.0, OPTIONS.exact, OPTIONS.rounds, stop)[0]
 
 

@@ -473,7 +473,7 @@ def _folds(problem: TrainingData, settings: FitSettings) -> tuple[Any, list[tupl
 
 
 @dataclass(frozen=True, eq=False)
-class Solved:
+class SolvedFits:
     """A fitted estimator, what has chosen for it if anything has, and the model for the file."""
 
     estimator: Any
@@ -504,7 +504,7 @@ class Solved:
         return blocks
 
 
-def _solved(problem: TrainingData, settings: FitSettings, request: Request) -> Solved:
+def _solved(problem: TrainingData, settings: FitSettings, request: Request) -> SolvedFits:
     """Choose what is not given, and fit all rows."""
     table = problem.table
     own = {"sample_weight": problem.weights, "offset": problem.offset}
@@ -531,7 +531,7 @@ def _solved(problem: TrainingData, settings: FitSettings, request: Request) -> S
         tasks = shell._tasks(X, y, weights, checked_offset(problem.offset, X))
     model = FittedModel.of(estimator, **named)
     units = _units(tasks[0], X, weights, standardize=settings.standardize)
-    return Solved(estimator, chooser, model, tasks, not short, bool(short_trials), units)
+    return SolvedFits(estimator, chooser, model, tasks, not short, bool(short_trials), units)
 
 
 def _units(task: Any, X: Any, weights: Any, *, standardize: bool) -> Any:
@@ -569,7 +569,7 @@ def _facts(
     problem: TrainingData,
     settings: FitSettings,
     request: Request,
-    solved: Solved,
+    solved: SolvedFits,
     folds: Sequence[Any],
 ) -> dict[str, Any]:
     """What certificate.json says."""
@@ -601,7 +601,7 @@ def _facts(
     }
 
 
-def _proofs(solved: Solved) -> list[dict[str, Any]]:
+def _proofs(solved: SolvedFits) -> list[dict[str, Any]]:
     """One for each problem that was solved: for each class against the rest, or the second of two."""
     estimator = solved.estimator
     names = {
@@ -629,7 +629,7 @@ def _proofs(solved: Solved) -> list[dict[str, Any]]:
     ]
 
 
-def _scored(problem: TrainingData, solved: Solved, folds: Sequence[Any]) -> dict[str, Any]:
+def _scored(problem: TrainingData, solved: SolvedFits, folds: Sequence[Any]) -> dict[str, Any]:
     """How well the model does on the rows fitted, and models like it on rows that they did not see."""
     y = problem.y
     weights = problem.weights

@@ -19,7 +19,7 @@ from condgrad.linear_model.regression import LinearRegressor
 from condgrad.linear_model.solver import Fit, Size, Task, mass_of
 
 
-class Penalised(LinearEstimator):
+class PenalisedEstimator(LinearEstimator):
     """A penalty of |coef|_1 and |coef|_2^2 in place of a radius."""
 
     groups = None
@@ -41,7 +41,7 @@ class Penalised(LinearEstimator):
         return scipy.sparse.csr_matrix(self.coef_)
 
 
-class PenaltyOfMean(Penalised):
+class PenaltyOfMean(PenalisedEstimator):
     """mean loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2)."""
 
     def _penalised(self, alpha: float, l1_ratio: float, task: Task) -> Size:
@@ -51,7 +51,7 @@ class PenaltyOfMean(Penalised):
         return 1.0 / mass_of(task.loss)
 
 
-class PenaltyOfSum(Penalised):
+class PenaltyOfSum(PenalisedEstimator):
     """C (sum of losses) + l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2."""
 
     def _penalised(self, C: float, l1_ratio: float, task: Task) -> Size:

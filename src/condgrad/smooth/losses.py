@@ -185,7 +185,7 @@ class Logistic(DataLoss):
     ) -> None:
         Z = data_matrix("Z", Z)
         intercept = _checks.flag("intercept", intercept)
-        h = _Logistic(_labels(Z, y), sample_weights(Z, sample_weight))
+        h = _LogisticOfScores(_labels(Z, y), sample_weights(Z, sample_weight))
         best = LogisticIntercept if intercept else None
         super().__init__(Z, h, best, checked_offset(Z, offset), unpenalised)
 
@@ -218,7 +218,7 @@ class SquaredHinge(DataLoss):
     ) -> None:
         Z = data_matrix("Z", Z)
         intercept = _checks.flag("intercept", intercept)
-        h = _SquaredHinge(_labels(Z, y), sample_weights(Z, sample_weight))
+        h = _SquaredHingeOfScores(_labels(Z, y), sample_weights(Z, sample_weight))
         best = HingeIntercept if intercept else None
         super().__init__(Z, h, best, checked_offset(Z, offset), unpenalised)
 
@@ -269,7 +269,7 @@ class Poisson(DataLoss):
             raise ValueError(
                 f"y must hold counts of at least 0 for Poisson, got {lowest:g} among them"
             )
-        h = _Poisson(counts, sample_weights(Z, sample_weight))
+        h = _PoissonOfScores(counts, sample_weights(Z, sample_weight))
         best = PoissonIntercept if intercept else None
         super().__init__(Z, h, best, checked_offset(Z, offset), unpenalised)
 
@@ -314,7 +314,7 @@ class Gamma(DataLoss):
         lowest = float(namespace(amounts).min(amounts))
         if lowest <= 0.0:
             raise ValueError(f"y must hold amounts above 0 for Gamma, got {lowest:g} among them")
-        h = _Gamma(amounts, sample_weights(Z, sample_weight))
+        h = _GammaOfScores(amounts, sample_weights(Z, sample_weight))
         best = GammaIntercept if intercept else None
         super().__init__(Z, h, best, checked_offset(Z, offset), unpenalised)
 
@@ -360,7 +360,7 @@ class Huber(DataLoss):
             self.target_center = dot(weights / total(weights), y)
             y = y - self.target_center
         best = HuberIntercept if intercept else None
-        super().__init__(A, _Huber(y, weights, delta), best, unpenalised=unpenalised)
+        super().__init__(A, _HuberOfScores(y, weights, delta), best, unpenalised=unpenalised)
 
 
 class _Loss(ABC):
@@ -432,7 +432,7 @@ class _Squares(_Loss):
         return self.weights
 
 
-class _Logistic(_Loss):
+class _LogisticOfScores(_Loss):
     steepest_curvature = 0.25
     classes = "the classes"
 
@@ -463,7 +463,7 @@ class _Logistic(_Loss):
         return self.weights * fall / (1.0 + fall) ** 2
 
 
-class _SquaredHinge(_Loss):
+class _SquaredHingeOfScores(_Loss):
     has_kinks = True
     steepest_curvature = 2.0
 
@@ -477,7 +477,7 @@ class _SquaredHinge(_Loss):
         return 2.0 * self.weights * xp.astype(self.y * z < 1.0, xp.float64)
 
 
-class _Poisson(_Loss):
+class _PoissonOfScores(_Loss):
     """By d = z - log y, so that small deviances keep their digits; where y = 0, by exp(z) alone."""
 
     steepest_curvature = math.inf
@@ -508,7 +508,7 @@ class _Poisson(_Loss):
         return self.weights * namespace(z).exp(self.where_seen(z))
 
 
-class _Gamma(_Loss):
+class _GammaOfScores(_Loss):
     """By d = log y - z, so that small deviances keep their digits."""
 
     steepest_curvature = math.inf
@@ -527,7 +527,7 @@ class _Gamma(_Loss):
         return self.weights * namespace(z).exp(self.logs - self.where_seen(z))
 
 
-class _Huber(_Loss):
+class _HuberOfScores(_Loss):
     has_kinks = True
 
     def __init__(self, y: Array, weights: Array, delta: float) -> None:
@@ -556,8 +556,8 @@ class _Huber(_Loss):
 
 SEPARABLE: dict[type[Composite], type[_Loss]] = {
     LeastSquares: _Squares,
-    Logistic: _Logistic,
-    SquaredHinge: _SquaredHinge,
+    Logistic: _LogisticOfScores,
+    SquaredHinge: _SquaredHingeOfScores,
 }
 """The h of each h(Kx) that blocks of samples have, without an intercept: what one of them has of
 it.

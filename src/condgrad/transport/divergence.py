@@ -9,7 +9,7 @@ from condgrad import _checks
 from condgrad.arrays import Array, double, is_torch
 from condgrad.arrays.inputs import floating
 from condgrad.transport.costs import SquaredEuclidean
-from condgrad.transport.loss import Options, Tensor, differentiable
+from condgrad.transport.loss import LossOptions, Tensor, differentiable
 from condgrad.transport.solve import TransportResult, beside, solve
 
 
@@ -241,7 +241,7 @@ class DivergenceLoss:
             same = last.shape == (X.shape[0], Y.shape[0])
             same = same and last.problem[1].on.a.device == X.device
             start = last.potentials if same else None
-        options = Options(
+        options = LossOptions(
             self.method,
             self.tol,
             self.max_iter,

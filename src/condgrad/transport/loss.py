@@ -150,7 +150,7 @@ def loss(
     >>> M.grad.round(decimals=3).tolist()
     [[0.5, 0.0], [0.0, 0.5]]
     """
-    options = Options(method, tol, max_iter, time_limit, plan, start)
+    options = LossOptions(method, tol, max_iter, time_limit, plan, start)
     parts = (Xs, Xt, a, b, cost, entropy, regularizers, options)
     return differentiable(*parts, "transport.loss").loss
 
@@ -194,7 +194,7 @@ def certified_loss(
     >>> found.result.lower_bound <= found.loss.item(), found.gradient_error.Xs < 1e-2
     (True, True)
     """
-    options = Options(method, tol, max_iter, time_limit, plan, start)
+    options = LossOptions(method, tol, max_iter, time_limit, plan, start)
     parts = (Xs, Xt, a, b, cost, entropy, regularizers, options)
     return differentiable(*parts, "transport.certified_loss")
 
@@ -245,7 +245,7 @@ def barycentric_map(
     ([[3.0], [4.0]], True)
     """
     purpose = "transport.barycentric_map"
-    options = Options(method, tol, max_iter, time_limit, plan, start)
+    options = LossOptions(method, tol, max_iter, time_limit, plan, start)
     _checks.number("entropy", entropy, above=0.0)
     problem = _problem(Xs, Xt, a, b, entropy, regularizers, options, purpose)
     from condgrad.transport.envelope import AppliedPlan
@@ -266,7 +266,7 @@ MOST_PAIRS = 16_000_000
 """Pairs up to which a loss forms the cost without asking how much memory is free."""
 
 
-class Options(NamedTuple):
+class LossOptions(NamedTuple):
     """What is passed to `solve` as it is."""
 
     method: str
@@ -299,7 +299,7 @@ def differentiable(
     cost: Tensor,
     entropy: float,
     regularizers: Sequence[Regularizer],
-    options: Options,
+    options: LossOptions,
     purpose: str,
 ) -> CertifiedLoss:
     """`certified_loss` on behalf of the function that `purpose` names."""
@@ -344,7 +344,7 @@ def _problem(
     b: Tensor,
     entropy: float,
     regularizers: Sequence[Regularizer],
-    options: Options,
+    options: LossOptions,
     purpose: str,
 ) -> _Problem:
     require_extra("torch", extra="torch", purpose=purpose)
@@ -368,7 +368,7 @@ def _problem_of_cost(
     b: Tensor,
     entropy: float,
     regularizers: Sequence[Regularizer],
-    options: Options,
+    options: LossOptions,
     purpose: str,
 ) -> _Problem:
     from condgrad.transport.envelope import SolvedTransport
@@ -411,7 +411,7 @@ def _solved(
     b: Tensor,
     entropy: float,
     regularizers: list[Any],
-    options: Options,
+    options: LossOptions,
     purpose: str,
 ) -> TransportResult:
     """The solution, with a warning where it falls short of its tolerance."""
@@ -455,7 +455,7 @@ def _solved(
     return result
 
 
-def _suits_sinkhorn(cost: Any, entropy: float, options: Options) -> bool:
+def _suits_sinkhorn(cost: Any, entropy: float, options: LossOptions) -> bool:
     """Whether Sinkhorn's algorithm can do it alone: an entropy, and a finite cost at hand."""
     if entropy == 0.0 or options.plan == "streamed" or options.max_iter < ROUNDS:
         return False

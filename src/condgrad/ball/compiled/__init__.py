@@ -9,7 +9,7 @@ BOX, SIMPLEX, L1_BALL, SOLID_SIMPLEX, PENALISED, PENALISED_POSITIVE = range(6)
 """Kinds of sets. The last two are all x, and all x >= 0, with a multiple of |x|_1 in the model."""
 
 
-class Polytope(NamedTuple):
+class Region(NamedTuple):
     """The set of a quadratic program; see `face_qp`."""
 
     kind: int

@@ -62,10 +62,10 @@ from condgrad.ball.compiled import (
     PENALISED_POSITIVE,
     SIMPLEX,
     SOLID_SIMPLEX,
-    Polytope,
+    Region,
     free_block,
 )
-from condgrad.ball.compiled.free_block import Ending, FreeBlock, Hessian
+from condgrad.ball.compiled.free_block import Ending, FreeBlock, ModelHessian
 from condgrad.ball.compiled.ldl import add_multiple, inner, norm, solve
 from condgrad.kernels.compiling import compiled, compiled_exactly, compiled_in_place, entry_point
 from condgrad.rounding import ON_BOUNDARY
@@ -86,12 +86,12 @@ least point of its face; there, and one coordinate must be set free; there, and 
 class QuadraticProgram(NamedTuple):
     """What is minimised."""
 
-    hessian: Hessian
+    hessian: ModelHessian
     curvatures: Array
     """The diagonal of H."""
     q0: Array
     x0: Array
-    polytope: Polytope
+    region: Region
 
 
 class Position(NamedTuple):
@@ -106,7 +106,7 @@ class Position(NamedTuple):
     """Whether the equation <e, x> = size holds, and is kept."""
 
 
-class Face(NamedTuple):
+class ModelFace(NamedTuple):
     """The bounds of each coordinate near a point, and the signs e of the equation."""
 
     signs: Array
@@ -116,10 +116,10 @@ class Face(NamedTuple):
 
 @entry_point
 def minimise(
-    hessian: Hessian,
+    hessian: ModelHessian,
     q0: Array,
     x0: Array,
-    polytope: Polytope,
+    region: Region,
     mu: float,
     accuracy: float,
     rounds: int,
@@ -134,16 +134,16 @@ def minimise(
     set, end it early, at a point of the set that is no worse than x0.
     """
     k = x0.shape[0]
-    problem = QuadraticProgram(hessian, free_block.diagonal(hessian, k), q0, x0, polytope)
+    problem = QuadraticProgram(hessian, free_block.diagonal(hessian, k), q0, x0, region)
     block = free_block.no_free_block(hessian, problem.curvatures)
-    face = Face(np.zeros(k), np.empty(k), np.empty(k))
+    face = ModelFace(np.zeros(k), np.empty(k), np.empty(k))
     here, due = start(problem, mu)
     released = 1
     pause = 0
     pause_left = 0
     is_accurate = False
     for _ in range(rounds):
-        ending = Ending(stop, 0.5 * accuracy, polytope.size, -here.value)
+        ending = Ending(stop, 0.5 * accuracy, region.size, -here.value)
         found = AT_LEAST
         if due != PROPOSE:
             block, there, found = walk(problem, block, face, here, due, released, ending)
@@ -156,12 +156,12 @@ def minimise(
                 released = 1
                 continue
             released = min(2 * released, k)
-        if is_accurate or gap(hessian, here, polytope) <= -accuracy * here.value:
+        if is_accurate or gap(hessian, here, region) <= -accuracy * here.value:
             is_accurate = True
             break
         if found == REACHED_BOUNDARY:  # all coordinates may be free there: propose a smaller face
             due = PROPOSE
-        if due != PROPOSE and leads_inside(here, polytope.kind):
+        if due != PROPOSE and leads_inside(here, region.kind):
             here = Position(here.x, here.q, here.value, 0.0, np.bool_(False))  # type: ignore[arg-type]
             due = WALK
             continue
@@ -180,12 +180,12 @@ def minimise(
         if succeeds and (found != REACHED_BOUNDARY or there.on_sum):
             here = there
             due = WALK
-            is_accurate = gap(hessian, here, polytope) <= -accuracy * here.value
+            is_accurate = gap(hessian, here, region) <= -accuracy * here.value
         else:  # at a point that is not the least of its face, nothing is known of mu
             due = WALK if due == PROPOSE else RELEASE
         if is_accurate:
             break
-    return here.x, here.mu, bounds_norm(polytope.kind) and not here.on_sum, is_accurate
+    return here.x, here.mu, bounds_norm(region.kind) and not here.on_sum, is_accurate
 
 
 @compiled_in_place
@@ -232,8 +232,8 @@ def start(problem: QuadraticProgram, mu: float) -> tuple[Position, int]:
     """
     x = problem.x0
     q = problem.q0
-    kind = problem.polytope.kind
-    size = problem.polytope.size
+    kind = problem.region.kind
+    size = problem.region.size
     on_sum = keeps_sum(x, kind, size)
     if kind == BOX:
         mu = 0.0
@@ -256,20 +256,20 @@ def position_at(problem: QuadraticProgram, x: Array, mu: float) -> Position:
     """A point with the gradient and the value of the model there."""
     x0 = problem.x0
     q0 = problem.q0
-    polytope = problem.polytope
-    kind = polytope.kind
+    region = problem.region
+    kind = region.kind
     move = np.empty(x.shape[0])
     q = q0.copy()
     for j in range(x.shape[0]):
         move[j] = x[j] - x0[j]
     free_block.add_product(problem.hessian, move, q)
-    on_sum = keeps_sum(x, kind, polytope.size)
+    on_sum = keeps_sum(x, kind, region.size)
     weight = 0.0
     if is_penalised(kind):
-        weight = polytope.size
-    elif bounds_norm(kind) and on_sum and on_boundary(x0, polytope.size):
+        weight = region.size
+    elif bounds_norm(kind) and on_sum and on_boundary(x0, region.size):
         # what a multiple of the norm changes by is 0 here: left in the model, it hides small falls
-        weight = max(0.0, -inner(q0, x0) / polytope.size)
+        weight = max(0.0, -inner(q0, x0) / region.size)
     value = 0.0
     for j in range(x.shape[0]):
         growth = abs(x[j]) - abs(x0[j])
@@ -283,7 +283,7 @@ def position_at(problem: QuadraticProgram, x: Array, mu: float) -> Position:
 def walk(
     problem: QuadraticProgram,
     block: FreeBlock,
-    face: Face,
+    face: ModelFace,
     here: Position,
     due: int,
     released: int,
@@ -294,15 +294,15 @@ def walk(
     From the boundary of the ball to its inside, the walk is along the coordinates that are not 0.
     This leads inside, where mu < 0 on their face; along all of them it might not.
     """
-    polytope = problem.polytope
-    size = problem.polytope.size
-    inside = bounds_norm(polytope.kind) and not here.on_sum
+    region = problem.region
+    size = problem.region.size
+    inside = bounds_norm(region.kind) and not here.on_sum
     from_boundary = inside and on_boundary(here.x, size)
     if inside:
         here = Position(here.x, here.q, here.value, 0.0, here.on_sum)
-    set_face(here.x, polytope, inside, face)
+    set_face(here.x, region, inside, face)
     is_free = off_bounds(here.x, face, from_boundary)
-    if due == RELEASE and not release(here, polytope.kind, face, is_free, released):
+    if due == RELEASE and not release(here, region.kind, face, is_free, released):
         return block, here, NONE_LOWER
     there = here
     lower = False
@@ -317,13 +317,13 @@ def walk(
         if lower or not meets_bounds:
             break
     if inside and there.on_sum and (lower or not from_boundary):
-        mu = separable_multiplier(problem.curvatures, there.q, there.x, polytope.kind, size)
+        mu = separable_multiplier(problem.curvatures, there.q, there.x, region.kind, size)
         return block, Position(there.x, there.q, there.value, mu, there.on_sum), REACHED_BOUNDARY
     if lower:
         return block, there, LOWER
     if due != RELEASE:  # now the multiplier is known
         here = Position(here.x, here.q, here.value, there.mu, here.on_sum or from_boundary)
-    return block, here, without_a_lower_point(polytope.kind, inside, from_boundary, due, released)
+    return block, here, without_a_lower_point(region.kind, inside, from_boundary, due, released)
 
 
 @compiled_in_place
@@ -341,23 +341,23 @@ def without_a_lower_point(
 
 
 @compiled
-def set_face(x: Array, polytope: Polytope, inside: bool, face: Face) -> None:
+def set_face(x: Array, region: Region, inside: bool, face: ModelFace) -> None:
     """The signs and the bounds of the face that x is on."""
     for j in range(x.shape[0]):
-        if polytope.kind == BOX:
-            face.lower[j] = polytope.lower[j]
-            face.upper[j] = polytope.upper[j]
-        elif inside and polytope.kind == L1_BALL:
+        if region.kind == BOX:
+            face.lower[j] = region.lower[j]
+            face.upper[j] = region.upper[j]
+        elif inside and region.kind == L1_BALL:
             face.lower[j] = -np.inf
             face.upper[j] = np.inf
-        elif has_both_signs(polytope.kind) and x[j] < 0.0:
+        elif has_both_signs(region.kind) and x[j] < 0.0:
             set_sign(face, j, -1.0)
         else:
             set_sign(face, j, 1.0)
 
 
 @compiled_in_place
-def set_sign(face: Face, j: int, sign: float) -> None:
+def set_sign(face: ModelFace, j: int, sign: float) -> None:
     """Bound x_j by 0 to the numbers of a sign."""
     face.signs[j] = sign
     face.lower[j] = min(0.0, sign * np.inf)
@@ -365,7 +365,7 @@ def set_sign(face: Face, j: int, sign: float) -> None:
 
 
 @compiled_in_place
-def off_bounds(x: Array, face: Face, from_boundary: bool) -> Array:
+def off_bounds(x: Array, face: ModelFace, from_boundary: bool) -> Array:
     """Which coordinates are strictly between their bounds, and are not 0 on the boundary."""
     found = np.empty(x.shape[0], np.bool_)
     for j in range(x.shape[0]):
@@ -374,7 +374,7 @@ def off_bounds(x: Array, face: Face, from_boundary: bool) -> Array:
 
 
 @compiled_in_place
-def release(here: Position, kind: int, face: Face, is_free: Array, count: int) -> bool:
+def release(here: Position, kind: int, face: ModelFace, is_free: Array, count: int) -> bool:
     """Free so many coordinates, whose moves off their bounds lower the model fastest; or False."""
     falls = np.zeros(is_free.shape[0])
     for j in range(is_free.shape[0]):
@@ -427,9 +427,9 @@ def cut_at_boundary(x: Array, y: Array, size: float) -> None:
 
 @compiled
 def least_of_face(
-    hessian: Hessian,
+    hessian: ModelHessian,
     block: FreeBlock,
-    face: Face,
+    face: ModelFace,
     is_free: Array,
     here: Position,
     size: float,
@@ -480,7 +480,7 @@ def least_of_face(
 
 
 @compiled_in_place
-def step_to_bounds(x: Array, d: Array, block: FreeBlock, face: Face) -> tuple[float, int]:
+def step_to_bounds(x: Array, d: Array, block: FreeBlock, face: ModelFace) -> tuple[float, int]:
     """The longest step up to 1 within the bounds, and the coordinate that ends it or -1."""
     step = 1.0
     first = -1
@@ -498,9 +498,9 @@ def step_to_bounds(x: Array, d: Array, block: FreeBlock, face: Face) -> tuple[fl
 
 @compiled_in_place
 def direction(
-    hessian: Hessian,
+    hessian: ModelHessian,
     block: FreeBlock,
-    face: Face,
+    face: ModelFace,
     x: Array,
     q: Array,
     on_sum: bool,
@@ -545,20 +545,20 @@ def direction(
 
 @compiled_in_place
 def propose(
-    problem: QuadraticProgram, block: FreeBlock, face: Face, here: Position, ending: Ending
+    problem: QuadraticProgram, block: FreeBlock, face: ModelFace, here: Position, ending: Ending
 ) -> tuple[FreeBlock, Position]:
     """A point that may be lower: the least one of a face that coordinate descent finds.
 
     Where there is no equation, and where the norm is below the size, it is where coordinate descent
     ends. Where there is none, it is the point that was.
     """
-    polytope = problem.polytope
-    size = problem.polytope.size
+    region = problem.region
+    size = problem.region.size
     y = here.x.copy()
     q = here.q.copy()
-    mu = descend(problem.hessian, problem.curvatures, y, q, here.mu, polytope)
-    has_equation = polytope.kind == SIMPLEX or bounds_norm(polytope.kind)
-    is_slack = bounds_norm(polytope.kind) and mu == 0.0 and norm(y) < size
+    mu = descend(problem.hessian, problem.curvatures, y, q, here.mu, region)
+    has_equation = region.kind == SIMPLEX or bounds_norm(region.kind)
+    is_slack = bounds_norm(region.kind) and mu == 0.0 and norm(y) < size
     if is_slack or not has_equation:
         return block, position_at(problem, y, mu)
     fall = ending.fall
@@ -566,7 +566,7 @@ def propose(
     for j in range(y.shape[0]):
         fall -= 0.5 * (here.q[j] + q[j]) * (y[j] - here.x[j])
         is_free[j] = y[j] != 0.0
-    set_face(y, polytope, is_slack, face)
+    set_face(y, region, is_slack, face)
     on_face = Position(y, q, 0.0, mu, has_equation)
     ending = Ending(ending.stop, ending.share, size, max(ending.fall, fall))
     block, x, mu, _ = least_of_face(
@@ -579,14 +579,14 @@ def propose(
 
 @compiled_in_place
 def descend(
-    hessian: Hessian, curvatures: Array, x: Array, q: Array, mu: float, polytope: Polytope
+    hessian: ModelHessian, curvatures: Array, x: Array, q: Array, mu: float, region: Region
 ) -> float:
     """Sweeps of coordinate descent on the model plus mu |x|_1; q stays its gradient.
 
     After each sweep mu moves to where the norm is closer to the size; where it ends is told. The
     sweeps end when few coordinates meet or leave their bounds.
     """
-    if bounds_norm(polytope.kind):
+    if bounds_norm(region.kind):
         mu = max(0.0, mu)
     before = x.copy()
     image = free_block.no_image(hessian)
@@ -599,19 +599,19 @@ def descend(
                 slope += free_block.row_times(hessian, j, image)
                 slope += hessian.ridge[j] * (x[j] - before[j])
             end = x[j] - slope / curvatures[j]
-            end = one_coordinate(end, mu / curvatures[j], j, polytope)
+            end = one_coordinate(end, mu / curvatures[j], j, region)
             move = end - x[j]
-            side = side_of(end, j, polytope)
-            free += side == 0 if polytope.kind == BOX else side != 0
+            side = side_of(end, j, region)
+            free += side == 0 if region.kind == BOX else side != 0
             if move != 0.0:
-                changed += side != side_of(x[j], j, polytope)
+                changed += side != side_of(x[j], j, region)
                 x[j] = end
                 if free_block.by_rows(hessian):
                     free_block.add_row(hessian, image, move, j)
                 else:
                     add_multiple(q, move, hessian.matrix[j])
-        if polytope.kind == SIMPLEX or bounds_norm(polytope.kind):
-            mu = closer_multiplier(curvatures, x, mu, polytope)
+        if region.kind == SIMPLEX or bounds_norm(region.kind):
+            mu = closer_multiplier(curvatures, x, mu, region)
         if sweep + 1 >= SWEEPS and changed <= FEW * free:
             break
     if free_block.by_rows(hessian):
@@ -621,27 +621,27 @@ def descend(
 
 
 @compiled
-def side_of(x_j: float, j: int, polytope: Polytope) -> int:
+def side_of(x_j: float, j: int, region: Region) -> int:
     """Which face a coordinate is on: its sign, or in a box -1 and 1 at its bounds, 0 between."""
-    if polytope.kind == BOX:
-        return int(x_j == polytope.upper[j]) - int(x_j == polytope.lower[j])
+    if region.kind == BOX:
+        return int(x_j == region.upper[j]) - int(x_j == region.lower[j])
     return int(x_j > 0.0) - int(x_j < 0.0)
 
 
 @compiled
-def one_coordinate(end: float, threshold: float, j: int, polytope: Polytope) -> float:
+def one_coordinate(end: float, threshold: float, j: int, region: Region) -> float:
     """The least point of (x_j - end)^2/2 + threshold |x_j|, over what x_j may be on its own."""
-    if polytope.kind == BOX:
-        return min(max(end, polytope.lower[j]), polytope.upper[j])
-    if has_both_signs(polytope.kind):
+    if region.kind == BOX:
+        return min(max(end, region.lower[j]), region.upper[j])
+    if has_both_signs(region.kind):
         return max(0.0, end - threshold) + min(0.0, end + threshold)
     return max(0.0, end - threshold)
 
 
 @compiled_in_place
-def closer_multiplier(curvatures: Array, x: Array, mu: float, polytope: Polytope) -> float:
+def closer_multiplier(curvatures: Array, x: Array, mu: float, region: Region) -> float:
     """mu after a Newton step on |x|_1 = size, if H were its diagonal and no coordinate met 0."""
-    excess = -polytope.size
+    excess = -region.size
     rate = 0.0
     for j in range(x.shape[0]):
         if x[j] != 0.0:
@@ -649,7 +649,7 @@ def closer_multiplier(curvatures: Array, x: Array, mu: float, polytope: Polytope
             rate += 1.0 / curvatures[j]
     if rate > 0.0:
         mu += excess / rate
-    return max(0.0, mu) if bounds_norm(polytope.kind) else mu
+    return max(0.0, mu) if bounds_norm(region.kind) else mu
 
 
 @compiled
@@ -676,13 +676,13 @@ def separable_multiplier(curvatures: Array, q: Array, x: Array, kind: int, size:
 
 
 @compiled_in_place
-def reach(polytope: Polytope) -> float:
+def reach(region: Region) -> float:
     """What the norm of the least point of a penalised model does not exceed."""
-    return polytope.lower[0] if polytope.lower.shape[0] > 0 else np.inf
+    return region.lower[0] if region.lower.shape[0] > 0 else np.inf
 
 
 @compiled
-def gap(hessian: Hessian, here: Position, polytope: Polytope) -> float:
+def gap(hessian: ModelHessian, here: Position, region: Region) -> float:
     """A bound on how much lower than here the model may be: the less of two.
 
     The first is max <q, x - s> over the points s of the set. Of a penalised model it is
@@ -695,7 +695,7 @@ def gap(hessian: Hessian, here: Position, polytope: Polytope) -> float:
     It is the sharper one where the point is near the least: a residual r in q adds r_j^2/(2 c_j),
     not size max |r_j|. A penalised model has no constraint, and the sum is the bound.
     """
-    kind = polytope.kind
+    kind = region.kind
     x = here.x
     q = here.q
     mu = here.mu
@@ -703,22 +703,22 @@ def gap(hessian: Hessian, here: Position, polytope: Polytope) -> float:
         mu = max(0.0, mu)
     linear = 0.0
     steepest = -np.inf
-    curved = mu * (norm(x) if is_penalised(kind) else polytope.size)
+    curved = mu * (norm(x) if is_penalised(kind) else region.size)
     for j in range(x.shape[0]):
         linear += q[j] * x[j]
         if kind == BOX:
-            linear -= q[j] * (polytope.lower[j] if q[j] > 0.0 else polytope.upper[j])
+            linear -= q[j] * (region.lower[j] if q[j] > 0.0 else region.upper[j])
         steepest = max(steepest, abs(q[j]) if has_both_signs(kind) else -q[j])
         if free_block.by_rows(hessian):
             c = hessian.ridge[j]
-            end = one_coordinate(x[j] - q[j] / c, mu / c, j, polytope)
+            end = one_coordinate(x[j] - q[j] / c, mu / c, j, region)
             curved += (q[j] + 0.5 * c * (end - x[j])) * (x[j] - end) - mu * abs(end)
     if kind == SOLID_SIMPLEX:
         steepest = max(0.0, steepest)
     if is_penalised(kind):
         linear += mu * norm(x)
         if steepest > mu:
-            linear += (steepest - mu) * reach(polytope)
+            linear += (steepest - mu) * reach(region)
     elif kind != BOX:
-        linear += polytope.size * steepest
+        linear += region.size * steepest
     return min(linear, curved) if free_block.by_rows(hessian) else linear

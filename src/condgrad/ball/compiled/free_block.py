@@ -32,7 +32,7 @@ CONJUGATE_STEPS = 1000
 """Conjugate gradients end after so many steps: what they end at lowers the model too."""
 
 
-class Hessian(NamedTuple):
+class ModelHessian(NamedTuple):
     """H = matrix, or B B' - pull pull' + diag(ridge) where the matrix has size 0."""
 
     matrix: Array
@@ -55,10 +55,10 @@ NO_MATRIX = np.empty((0, 0))
 NO_INDICES = np.empty(0, np.uint32)
 
 
-def of_matrix(H: Array) -> Hessian:
+def of_matrix(H: Array) -> ModelHessian:
     """A Hessian that is a matrix."""
     no_rows = (NO_INDICES, NO_INDICES, NO_VECTOR, NO_VECTOR)
-    return Hessian(H, NO_VECTOR, *no_rows, 0, NO_VECTOR)
+    return ModelHessian(H, NO_VECTOR, *no_rows, 0, NO_VECTOR)
 
 
 def of_rows(
@@ -70,12 +70,12 @@ def of_rows(
     pull: Array,
     ridge: Array,
     spent: Array = NO_VECTOR,
-) -> Hessian:
+) -> ModelHessian:
     """B B' - pull pull' + diag(ridge), from the arrays of the rows of B."""
     # unsigned, so that no loop asks whether an index counts from the end
     starts = starts.astype(np.uint32)
     places = places.astype(np.int32, copy=False).view(np.uint32)
-    return Hessian(NO_MATRIX, ridge, starts, places, entries, pull, samples, spent)
+    return ModelHessian(NO_MATRIX, ridge, starts, places, entries, pull, samples, spent)
 
 
 class FreeBlock(NamedTuple):
@@ -105,7 +105,7 @@ class Ending(NamedTuple):
 
 
 @compiled_in_place
-def no_free_block(hessian: Hessian, curvatures: Array) -> FreeBlock:
+def no_free_block(hessian: ModelHessian, curvatures: Array) -> FreeBlock:
     """The block of no coordinate, with room for all."""
     none = np.empty(curvatures.shape[0], np.int64)
     D = curvatures.copy()
@@ -117,18 +117,18 @@ def no_free_block(hessian: Hessian, curvatures: Array) -> FreeBlock:
 
 
 @compiled
-def by_rows(hessian: Hessian) -> bool:
+def by_rows(hessian: ModelHessian) -> bool:
     return hessian.ridge.shape[0] > 0
 
 
 @compiled
-def no_image(hessian: Hessian) -> Array:
+def no_image(hessian: ModelHessian) -> Array:
     """The image B' d of d = 0; one entry more is <pull, d>."""
     return np.zeros(hessian.samples + 1)
 
 
 @compiled
-def add_row(hessian: Hessian, image: Array, a: float, j: int) -> None:
+def add_row(hessian: ModelHessian, image: Array, a: float, j: int) -> None:
     """The image of d, once a is added to d_j."""
     row = slice(hessian.starts[j], hessian.starts[j + 1])
     places = hessian.places[row]
@@ -139,7 +139,7 @@ def add_row(hessian: Hessian, image: Array, a: float, j: int) -> None:
 
 
 @compiled
-def row_times(hessian: Hessian, j: int, image: Array) -> float:
+def row_times(hessian: ModelHessian, j: int, image: Array) -> float:
     """Entry j of (B B' - pull pull') d, from the image of d."""
     row = slice(hessian.starts[j], hessian.starts[j + 1])
     places = hessian.places[row]
@@ -151,7 +151,7 @@ def row_times(hessian: Hessian, j: int, image: Array) -> float:
 
 
 @compiled_in_place
-def diagonal(hessian: Hessian, size: int) -> Array:
+def diagonal(hessian: ModelHessian, size: int) -> Array:
     """The diagonal of H."""
     found = np.empty(size)
     for j in range(size):
@@ -166,7 +166,7 @@ def diagonal(hessian: Hessian, size: int) -> Array:
 
 
 @compiled_in_place
-def add_product(hessian: Hessian, d: Array, q: Array) -> None:
+def add_product(hessian: ModelHessian, d: Array, q: Array) -> None:
     """q += H d, for a d with many zeros."""
     image = no_image(hessian)
     for j in range(d.shape[0]):
@@ -183,7 +183,7 @@ def add_product(hessian: Hessian, d: Array, q: Array) -> None:
 
 
 @compiled
-def multiply_block(hessian: Hessian, block: FreeBlock, d: Array) -> Array:
+def multiply_block(hessian: ModelHessian, block: FreeBlock, d: Array) -> Array:
     """H_AA d."""
     found = np.zeros(block.width)
     image = no_image(hessian)
@@ -205,7 +205,7 @@ def multiply_block(hessian: Hessian, block: FreeBlock, d: Array) -> Array:
 
 @compiled_in_place
 def solve_face(
-    hessian: Hessian,
+    hessian: ModelHessian,
     block: FreeBlock,
     normal: Array,
     minus_q: Array,
@@ -274,7 +274,7 @@ def solve_face(
 
 
 @compiled_in_place
-def gives_up(hessian: Hessian, block: FreeBlock, steps: int) -> bool:
+def gives_up(hessian: ModelHessian, block: FreeBlock, steps: int) -> bool:
     """Whether conjugate gradients, with these steps more, have taken as long as a matrix would
     have.
 
@@ -292,7 +292,7 @@ def gives_up(hessian: Hessian, block: FreeBlock, steps: int) -> bool:
 
 
 @compiled
-def refactored(hessian: Hessian, block: FreeBlock, is_free: Array, stop: Array) -> FreeBlock:
+def refactored(hessian: ModelHessian, block: FreeBlock, is_free: Array, stop: Array) -> FreeBlock:
     """The block of other free coordinates: by updates of its factors, or afresh where many change.
 
     It is left half done, and of no use, once stop[0] is set.
