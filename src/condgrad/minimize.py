@@ -19,6 +19,7 @@ from condgrad.kernels import readiness
 from condgrad.loop import Callback, Method, Progress, run
 from condgrad.methods import CG, CGS, PQN, SPG, ActiveSetCG
 from condgrad.methods.cgs_on_moments import CGSOnMoments, WholeStepCGS
+from condgrad.methods.interior import InteriorNewton
 from condgrad.methods.in_turn import InTurn, UntilCompiled, UntilNear
 from condgrad.newton.ascent import Newton
 from condgrad.newton.engines import dual_model
@@ -27,6 +28,7 @@ from condgrad.result import Result
 from condgrad.rounding import membership_tolerance
 from condgrad.search.steps import Armijo, Exact, OpenLoop, StepRule, step_rule
 from condgrad.sets.balls import Ball
+from condgrad.sets.constraints import Polytope
 from condgrad.simple import Zero
 from condgrad.simple.oracle import Unknown
 from condgrad.stopping import RelativeGap, RelativeStationarity, StopRule
@@ -72,6 +74,8 @@ def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     model = dual_model(f, g)
     if model is not None:
         return Newton(f, g, model)
+    if isinstance(g.on, Polytope):
+        return InteriorNewton.of(f, g)
     try:
         return ball.FaceNewton.of(f, g)
     except MissingAbility as missing:
@@ -109,6 +113,8 @@ def _most_promising_first(
     model = dual_model(f, g)
     if model is not None and model.affordable:
         yield Newton(f, g, model)
+    with suppress(MissingAbility):
+        yield InteriorNewton.of(f, g)
     faces = None
     with suppress(MissingAbility):
         faces = ball.FaceNewton.of(f, g, warm)
