@@ -19,8 +19,8 @@ from condgrad.kernels import readiness
 from condgrad.loop import Callback, Method, Progress, run
 from condgrad.methods import CG, CGS, PQN, SPG, ActiveSetCG
 from condgrad.methods.cgs_on_moments import CGSOnMoments, WholeStepCGS
-from condgrad.methods.interior import InteriorNewton
 from condgrad.methods.in_turn import InTurn, UntilCompiled, UntilNear
+from condgrad.methods.interior import InteriorNewton
 from condgrad.newton.ascent import Newton
 from condgrad.newton.engines import dual_model
 from condgrad.problem import Set, Simple, Smooth

@@ -15,12 +15,13 @@ import scipy.sparse
 
 from condgrad import deadline
 from condgrad.arrays import Array, dot, double, host, is_dense, is_torch, like
-from condgrad.certificate import Iterate
+from condgrad.certificate import Candidate, Iterate
 from condgrad.errors import MissingAbility
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.problem import Answer, Simple, Smooth
 from condgrad.rounding import ROUNDING_UNITS
 from condgrad.sets.barrier import (
+    SAME_ROWS,
     SHORTEST,
     Equations,
     Inequalities,
@@ -28,15 +29,21 @@ from condgrad.sets.barrier import (
     SquaredRows,
     Step,
     System,
+    as_array,
     has_few,
+    inverse_of_matrix,
 )
-from condgrad.sets.constraints import Polytope, Prices
+from condgrad.sets.constraints import OUTSIDE, Polytope, Prices
 from condgrad.simple import Zero
 from condgrad.smooth.folding import FoldedLoss
 from condgrad.smooth.free_columns import less_projection, orthonormal
 
-LARGEST = 3000
-"""Rows of the equations beyond which the method is not taken: their factors would take seconds each."""
+LARGEST = 2000
+"""Rows of dense factors beyond which the method is not taken: each step would take a second."""
+MOST_ENTRIES = 1 << 24
+"""Entries of rows of K beyond which the method is not taken: their products would take seconds."""
+MOST_ON_FACE = 300
+"""Rows of a face beyond which no point is moved onto it: that would take longer than a step."""
 FALLING = 1e-4
 """The share of what the slope promises that F and the barrier must fall by."""
 
@@ -64,40 +71,40 @@ class InteriorNewton:
     @classmethod
     def of(cls, f: Smooth, g: Simple) -> InteriorNewton:
         """The method, or a sentence that names the missing piece."""
-        if not (isinstance(g, Zero) and isinstance(g.on, Polytope)):
+        on = g.on
+        if not (isinstance(g, Zero) and isinstance(on, Polytope)):
             raise MissingAbility(f"{g!r} is not Zero on a Polytope")
-        if g.on.inside is None:
-            raise MissingAbility(f"{g.on!r} has no inside: it is thin")
+        if on.inside is None:
+            raise MissingAbility(f"{on!r} has no inside, where the method would go")
         loss = FoldedLoss.of(f)
-        if is_torch(loss.composite.K):
-            raise MissingAbility(f"{f!r} has data of torch: NumPy's and SciPy's are taken")
-        m, n = loss.composite.K.shape
-        if min(n, m + g.on.inside.A.shape[0]) > LARGEST:
-            raise MissingAbility(f"{f!r} on {g.on!r} is too large for factors")
+        K = loss.composite.K
+        if is_torch(K):
+            raise MissingAbility(f"{f!r} has data of torch, where NumPy's or SciPy's are needed")
+        m, n = K.shape
+        long_rows = m - int(np.count_nonzero(has_few(K if is_dense(K) else K.tocsr())))
+        size = min(n, long_rows + on.inside.count_of_long_rows)
+        if size > LARGEST or long_rows * n > MOST_ENTRIES:
+            raise MissingAbility(f"{f!r} on {on!r} would take dense factors that are too large")
         return cls(f, g, loss)
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         on: Any = self.g.on
         path = InteriorPath(self, x)
         certifier = Certifier(self.f, self.g, path.tally)
-        start = ObjectivePoint(self.f, self.g, x, path.tally)
         certifier.g = AtPrices(on, prices=on.prices_at(None))
-        yield certifier.iterate(start, 0.0)
+        yield certifier.iterate(path.point, 0.0)
         step = 0.0
-        if deadline.passed() or not path.begin():
-            return
-        while True:
+        is_under_way = not deadline.passed() and path.begin()
+        while is_under_way:
             certifier.g = AtPrices(on, prices=on.prices_at(path.at))
-            yield certifier.iterate(path.point, step)
-            if deadline.passed():
-                return
-            step = path.go_on()
-            if step == 0.0:
-                return
+            iterate = certifier.iterate(path.point, step)
+            yield iterate._replace(candidate=path.on_its_face())
+            step = 0.0 if deadline.passed() else path.go_on()
+            is_under_way = step > 0.0
 
 
 class InteriorPath:
-    """The way of the method through the inside, from its centre."""
+    """The way of the method: a point of the set, and then from the centre through the inside."""
 
     def __init__(self, method: InteriorNewton, x: Array) -> None:
         self.method = method
@@ -109,8 +116,10 @@ class InteriorPath:
         self.hessian = HessianOfLoss(method.loss, self.on)
         self.system: System | None = None
         self.whole = self.hessian.is_tall(self.inside)
+        """What `System` has to know; its fast way has too few digits for some problems."""
         self.at: Any = None
-        self.point: Any = None
+        """The point, in the coordinates of the inside, with its slacks and prices."""
+        self.point = ObjectivePoint(method.f, method.g, x, self.tally)
 
     def begin(self) -> bool:
         """Be at the centre, with prices at which the sum of all s z is about the gap there."""
@@ -139,24 +148,56 @@ class InteriorPath:
         if equations is None:
             return 0.0
         ahead = equations.step(residual, -at.s * at.z)
-        if not equations.has_digits and not self.whole:
+        if not equations.has_digits and not self.whole and len(at.v) <= LARGEST:
             self.whole = True
             self.system = None
             return self.go_on()
-        length = ahead.longest(at)
-        goal = at.complementarity * (ahead.taken(at, length).complementarity / at.complementarity) ** 3
-        short = goal - at.s * at.z
         self.tally.inner_iterations += 1
-        return self._taken(equations.step(residual, short - ahead.s * ahead.z), goal) or (
-            0.0 if self.hessian.is_constant else self._taken(equations.step(residual, short), goal)
-        )
+        now = at.complementarity
+        after = ahead.taken(at, ahead.longest(at)).complementarity
+        goal = now * (after / now) ** 3
+        short = goal - at.s * at.z
+        length = self._taken(equations.step(residual, short - ahead.s * ahead.z), goal)
+        if (
+            length == 0.0 and not self.hessian.is_constant
+        ):  # without the corrector it is sure to fall
+            length = self._taken(equations.step(residual, short), goal)
+        return length
+
+    def on_its_face(self) -> Candidate | None:
+        """The point with all coordinates near a bound exactly there; None where that leads out.
+
+        A bound is near whose slack is smaller than its price, each as a share of the largest one.
+        What equations and rows that are near miss then is spread over the other coordinates.
+        """
+        at = self.at
+        inside = self.inside
+        of_rows, of_lower, of_upper = inside.parts(at.s / at.s.max() < at.z / at.z.max())
+        if np.count_nonzero(of_rows) + len(inside.e) > MOST_ON_FACE:
+            return None
+        v = np.where(of_lower, inside.lower, np.where(of_upper, inside.upper, at.v))
+        room = np.minimum(v - inside.lower, inside.upper - v)
+        rows = room * np.vstack([as_array(inside.A[of_rows]), as_array(inside.E)])
+        squares = rows @ rows.T
+        least = np.full(len(rows), SAME_ROWS * float(squares.diagonal().max(initial=0.0)))
+        try:
+            invert = inverse_of_matrix(squares, least)
+        except np.linalg.LinAlgError:
+            return None
+        for _ in range(2):
+            missed = np.concatenate([(inside.b - inside.A @ v)[of_rows], inside.e - inside.E @ v])
+            v = v + room * (rows.T @ invert(missed))
+        if not inside.violation(v) <= OUTSIDE:
+            return None
+        point = self._objective(np.clip(v, inside.lower, inside.upper))
+        return Candidate(point.x, point.terms)
 
     def _equations(self) -> Equations | None:
         if self.system is None or not self.hessian.is_constant:
             self.system = System(self.inside, self.hessian.at(self.point), whole=self.whole)
         try:
             return Equations(self.system, self.at)
-        except (np.linalg.LinAlgError, RuntimeError):
+        except (np.linalg.LinAlgError, RuntimeError, deadline.OutOfTime):
             return None
 
     def _taken(self, step: Step, goal: float) -> float:
@@ -182,7 +223,8 @@ class InteriorPath:
         at = self.at
         slope = dot(self._gradient(), step.v) - goal * float((step.s / at.s).sum())
         rise = point.value - self.point.value - goal * float(np.log(there.s / at.s).sum())
-        return rise <= FALLING * length * slope + ROUNDING_UNITS * point.rounding if slope < 0.0 else False
+        rounding = ROUNDING_UNITS * self.point.rounding
+        return slope < 0.0 and rise <= FALLING * length * slope + rounding
 
 
 class HessianOfLoss:
@@ -200,12 +242,11 @@ class HessianOfLoss:
         is_few = has_few(K) & (self.free is None)
         self.is_few = is_few
         self.few = scipy.sparse.csr_array(K[is_few])
-        many = K[~is_few]
-        self.many = many if is_dense(many) else many.toarray()
+        self.many = as_array(K[~is_few])
 
     def is_tall(self, on: Inequalities) -> bool:
         """Whether rows are more than coordinates."""
-        return len(self.many) + on.many.shape[0] + on.E.shape[0] >= len(on.lower)
+        return len(self.many) + on.count_of_long_rows >= len(on.lower)
 
     def at(self, point: ObjectivePoint) -> SquaredRows:
         best = self.loss.at_best(point.smooth)

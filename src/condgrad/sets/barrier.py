@@ -42,6 +42,8 @@ MOSTLY_ZERO = 0.1
 SAME_ROWS = 1e-14
 """What is added to the diagonal for equations that depend on each other, as a share of its largest
 entry."""
+BLOCK = 1000
+"""Rows that are multiplied between two looks at the clock."""
 DIGITS = 1e-6
 """An error of the equations, as a share of the right-hand side, that is too large to go on."""
 
@@ -105,9 +107,14 @@ def has_few(rows: Matrix) -> Array:
 
 def in_fast_form(rows: Matrix) -> Matrix:
     """Sparse rows as they are, or as an array where they have many entries."""
-    if rows.nnz > MOSTLY_ZERO * rows.shape[0] * rows.shape[1]:
-        return rows.toarray()
-    return rows
+    is_full = rows.nnz > MOSTLY_ZERO * rows.shape[0] * rows.shape[1]
+    return rows.toarray() if is_full else rows
+
+
+def as_array(rows: Matrix) -> Array:
+    """Dense rows, whatever they were."""
+    array: Array = rows if is_dense(rows) else rows.toarray()
+    return array
 
 
 def weighted_squares(rows: Matrix, weights: Array) -> Array:
@@ -123,7 +130,7 @@ class Inequalities:
     """The set; all bounds are finite, and none is equal to the other of its coordinate."""
 
     A: Matrix
-    """Sparse by rows, or dense where `in_fast_form` says so."""
+    """In the form that `in_fast_form` chooses; so is E."""
     b: Array
     E: Matrix
     e: Array
@@ -145,8 +152,18 @@ class Inequalities:
         """The other rows of A."""
         return scipy.sparse.csr_array(self.A[~self.has_few])
 
+    @property
+    def count_of_long_rows(self) -> int:
+        """These and the equations."""
+        return int(self.many.shape[0] + len(self.e))
+
     def slacks(self, v: Array) -> Array:
         return np.concatenate([self.b - self.A @ v, v - self.lower, self.upper - v])
+
+    def violation(self, v: Array) -> float:
+        """How far outside a point is."""
+        missed = np.abs(self.e - self.E @ v).max(initial=0.0)
+        return float(max(missed, -self.slacks(v).min()))
 
     def along(self, d: Array) -> Array:
         """How slacks change along d."""
@@ -205,14 +222,21 @@ class System:
         self.whole = whole
         rows = scipy.sparse.csr_array(on.E)
         if not whole:
-            rows = scipy.sparse.vstack([scipy.sparse.csr_array(H.many), on.many, rows], format="csr")
+            rows = scipy.sparse.vstack(
+                [scipy.sparse.csr_array(H.many), on.many, rows], format="csr"
+            )
         self.transposed = rows.T.toarray()
         self.rows = in_fast_form(rows)
 
     @cached_property
     def gram(self) -> Array:
         """H as a dense matrix."""
-        return self.H.many.T @ self.H.many + self._few_squares.toarray()
+        gram = self._few_squares.toarray()
+        many = self.H.many
+        for first in range(0, len(many), BLOCK):
+            deadline.check()
+            gram += many[first : first + BLOCK].T @ many[first : first + BLOCK]
+        return gram
 
     def invert_first(self, ratios: Array) -> Callable[[Array], Array]:
         """The inverse of the part that is inverted first, for ratios of prices and slacks."""

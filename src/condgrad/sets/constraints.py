@@ -164,8 +164,8 @@ class Polytope(Set):
 
     @cached_property
     def inside(self) -> Inequalities | None:
-        """The set as interior methods see it; None where it is thin."""
-        return self._make_inside() if self._slack > THIN else None
+        """The set as interior methods see it; None where it is thin, or a point."""
+        return self._make_inside() if self._slack > THIN and len(self._free) else None
 
     def _make_inside(self) -> Inequalities:
         at = self.lower.copy()
@@ -233,8 +233,13 @@ class Polytope(Set):
     def _reduced(self, costs: Any, prices: Prices) -> tuple[Any, Any]:
         """c - A_ub'y_ub - A_eq'y_eq, and the size of its terms."""
         r = costs - self.A_ub.T @ prices.ub - self.A_eq.T @ prices.eq
-        size = np.abs(costs) + abs(self.A_ub).T @ np.abs(prices.ub)
-        return r, size + abs(self.A_eq).T @ np.abs(prices.eq)
+        of_ub, of_eq = self._sizes
+        return r, np.abs(costs) + of_ub @ np.abs(prices.ub) + of_eq @ np.abs(prices.eq)
+
+    @cached_property
+    def _sizes(self) -> tuple[Matrix, Matrix]:
+        """|A_ub'| and |A_eq'|."""
+        return abs(self.A_ub).T, abs(self.A_eq).T
 
     def _bound(self, costs: Any, prices: Prices) -> tuple[float, float]:
         """The bound that prices prove, and the size of its terms."""
@@ -251,11 +256,12 @@ class Polytope(Set):
         """A point well inside all inequalities and bounds, and its least slack; an error where P is
         empty.
         """
-        if self._is_bounded and bool((self.lower <= self.upper).all()):
+        is_free = self.lower < self.upper
+        if self._is_bounded and is_free.any() and (is_free | (self.lower == self.upper)).all():
             inside = self._make_inside()
             v = inside.centre()
-            if v is not None and np.abs(inside.E @ v - inside.e).max(initial=0.0) <= OUTSIDE:
-                slack = float(inside.slacks(v).min(initial=math.inf))
+            if v is not None and inside.violation(v) <= OUTSIDE:
+                slack = float(inside.slacks(v).min())
                 if slack > THIN:
                     return self._whole(v), slack
         return self._farthest_inside()
@@ -385,7 +391,10 @@ class Polytope(Set):
             margin = WIDER * (abs(float(b[i])) + np.abs(terms).sum())
             limits = (float(b[i]) - (terms.sum() - terms) + margin) / entries
             of = unknown if len(unknown) else np.arange(len(columns))
-            for ends, signed in ((self.upper, of[entries[of] > 0.0]), (self.lower, of[entries[of] < 0.0])):
+            for ends, signed in (
+                (self.upper, of[entries[of] > 0.0]),
+                (self.lower, of[entries[of] < 0.0]),
+            ):
                 new = signed[~np.isfinite(ends[columns[signed]])]
                 ends[columns[new]] = limits[new]
                 is_new = is_new or len(new) > 0
