@@ -108,12 +108,13 @@ class InteriorPath:
 
     def __init__(self, method: InteriorNewton, x: Array) -> None:
         self.method = method
-        self.on: Any = method.g.on
-        self.inside: Inequalities = self.on.inside
+        on: Any = method.g.on
+        self.on = on
+        self.inside: Inequalities = on.inside
         self.kind = x
         """An array of the kind of the variable."""
         self.tally = Tally()
-        self.hessian = HessianOfLoss(method.loss, self.on)
+        self.hessian = HessianOfLoss(method.loss, on)
         self.system: System | None = None
         self.whole = self.hessian.is_tall(self.inside)
         """What `System` has to know; its fast way has too few digits for some problems."""
