@@ -19,7 +19,7 @@ from condgrad.kernels import readiness
 from condgrad.loop import Callback, Method, Progress, run
 from condgrad.methods import CG, CGS, PQN, SPG, ActiveSetCG
 from condgrad.methods.cgs_on_moments import CGSOnMoments, WholeStepCGS
-from condgrad.methods.in_turn import InTurn, UntilCompiled, UntilNear
+from condgrad.methods.in_turn import HeadStart, InTurn, UntilCompiled, UntilNear
 from condgrad.methods.interior import InteriorNewton
 from condgrad.newton.ascent import Newton
 from condgrad.newton.engines import dual_model
@@ -29,6 +29,7 @@ from condgrad.rounding import membership_tolerance
 from condgrad.search.steps import Armijo, Exact, OpenLoop, StepRule, step_rule
 from condgrad.sets.balls import Ball
 from condgrad.sets.constraints import Polytope
+from condgrad.sets.group_ball import GroupBall
 from condgrad.simple import Zero
 from condgrad.simple.oracle import Unknown
 from condgrad.stopping import RelativeGap, RelativeStationarity, StopRule
@@ -41,6 +42,12 @@ NEAR = 1e-3
 """Gap, as a share of the size of F, at which "auto" leaves plain conditional gradients for pairwise
 steps where f is not convex: earlier they end in worse points, later they are slow to leave the
 mixture that they start from.
+"""
+HEAD_START = 100
+"""Projected gradients that go first on a ball of groups. Of 240 problems of 3 to 200 groups these
+solved every other one, most of them in a few milliseconds; on most others, whose data are
+correlated or whose ball is large, Newton's method is up to a thousand times as fast as they are.
+With 30 or 300 of them, 250 problems took a tenth longer.
 """
 AUTO_MEMORY = 5
 """Past oracle points that CGS uses where nobody asked for a number."""
@@ -122,7 +129,8 @@ def _most_promising_first(
         if not readiness.available():
             with suppress(MissingAbility):
                 yield UntilCompiled(SPG(f, g))
-        yield faces
+        has_groups = isinstance(g.on, GroupBall)
+        yield HeadStart(SPG(f, g), HEAD_START, faces) if has_groups else faces
     with suppress(MissingAbility):
         yield SPG(f, g)
     if faces is not None and not faces.affordable:
@@ -439,6 +447,8 @@ def _ending_at(method: Method, tol: float, null: float) -> Method:
     if isinstance(method, InTurn):
         others = (_ending_at(each, tol, null) for each in method.others)
         return InTurn(_ending_at(method.first, tol, null), others)
+    if isinstance(method, HeadStart):
+        return replace(method, other=_ending_at(method.other, tol, null))
     if isinstance(method, ball.FaceNewton):
         return replace(method, wanted=tol, null_size=null)
     return replace(method, wanted=tol) if isinstance(method, Newton) else method

@@ -146,13 +146,14 @@ class InteriorPath:
         at = self.at
         residual = self._gradient() + self.inside.pulls(at.z) + self.inside.E.T @ at.y
         equations = self._equations()
-        if equations is None:
-            return 0.0
-        ahead = equations.step(residual, -at.s * at.z)
-        if not equations.has_digits and not self.whole and len(at.v) <= LARGEST:
-            self.whole = True
-            self.system = None
-            return self.go_on()
+        ahead = None if equations is None else equations.step(residual, -at.s * at.z)
+        if equations is None or ahead is None or not equations.has_digits:
+            if not self.whole and len(at.v) <= LARGEST and not deadline.passed():
+                self.whole = True
+                self.system = None
+                return self.go_on()
+            if equations is None or ahead is None:
+                return 0.0
         self.tally.inner_iterations += 1
         now = at.complementarity
         after = ahead.taken(at, ahead.longest(at)).complementarity

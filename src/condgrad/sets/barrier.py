@@ -28,6 +28,7 @@ import scipy.sparse.linalg
 
 from condgrad import deadline
 from condgrad.arrays import Array, Matrix, is_dense
+from condgrad.rounding import LEAST_CURVATURE
 
 TO_BOUNDARY = 0.99
 """The share of the way to the first slack or price of 0 that a step may go."""
@@ -44,8 +45,10 @@ SAME_ROWS = 1e-14
 entry."""
 BLOCK = 1000
 """Rows that are multiplied between two looks at the clock."""
-DIGITS = 1e-6
-"""An error of the equations, as a share of the right-hand side, that is too large to go on."""
+DIGITS = 1e-10
+"""The error of a solution, as a share of the right-hand side, that is small enough."""
+REFINEMENTS = 4
+"""Looks at that error, each followed by a solution for it where it is too large."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +247,8 @@ class System:
         of_rows, of_lower, of_upper = on.parts(ratios)
         diagonal = of_lower + of_upper
         if self.whole:
-            return inverse_of_matrix(self.gram + weighted_squares(on.A, of_rows), diagonal)
+            matrix = self.gram + weighted_squares(on.A, of_rows)
+            return inverse_of_matrix(matrix, diagonal)
         of_few = of_rows[on.has_few]
         if self._is_diagonal:
             diagonal = diagonal + self._few_squares.diagonal() + of_few @ on.few.power(2)
@@ -297,12 +301,15 @@ class Equations:
         right = -residual - on.pulls(short / at.s - self.ratios * missed)
         off = on.e - on.E @ at.v
         v, y = self._solved(right, off)
-        error = right - self._product(v) - on.E.T @ y
-        dv, dy = self._solved(error, off - on.E @ v)
-        v = v + dv
-        y = y + dy
-        error = right - self._product(v) - on.E.T @ y
-        self.has_digits = bool(np.abs(error).max() <= DIGITS * np.abs(right).max())
+        enough = DIGITS * float(np.abs(right).max())
+        for _ in range(REFINEMENTS):
+            error = right - self._product(v) - on.E.T @ y
+            self.has_digits = bool(np.abs(error).max() <= enough)
+            if self.has_digits:
+                break
+            dv, dy = self._solved(error, off - on.E @ v)
+            v = v + dv
+            y = y + dy
         s = on.along(v) + missed
         return Step(v, s, short / at.s - self.ratios * s, y)
 
@@ -325,15 +332,17 @@ def inverse_of_matrix(matrix: Array, diagonal: Array) -> Callable[[Array], Array
     """(matrix + diag(diagonal))^-1, by Cholesky's factors; the matrix is spoiled."""
     if not len(diagonal):
         return np.copy
-    matrix[range(len(diagonal)), range(len(diagonal))] += diagonal
+    every = range(len(diagonal))
+    matrix[every, every] = (1.0 + LEAST_CURVATURE) * (matrix[every, every] + diagonal)
     factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
     return lambda right: scipy.linalg.cho_solve(factor, right, check_finite=False)
 
 
 def inverse_of_sparse(matrix: Matrix) -> Callable[[Array], Array]:
     """The inverse of a sparse matrix, which is symmetric and positive definite."""
+    lift = scipy.sparse.diags_array(LEAST_CURVATURE * matrix.diagonal())
     factor = scipy.sparse.linalg.splu(
-        matrix.tocsc(),
+        (matrix + lift).tocsc(),
         permc_spec="MMD_AT_PLUS_A",
         diag_pivot_thresh=0.0,
         options={"SymmetricMode": True},
