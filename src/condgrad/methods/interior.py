@@ -40,6 +40,8 @@ from condgrad.smooth.free_columns import less_projection, orthonormal
 
 LARGEST = 2000
 """Rows of dense factors beyond which the method is not taken: each step would take a second."""
+SMALL = 200
+"""Coordinates up to which a dense matrix of all is taken: of 50 assets in half of the time."""
 MOST_ENTRIES = 1 << 24
 """Entries of rows of K beyond which the method is not taken: their products would take seconds."""
 MOST_ON_FACE = 300
@@ -116,7 +118,7 @@ class InteriorPath:
         self.tally = Tally()
         self.hessian = HessianOfLoss(method.loss, on)
         self.system: System | None = None
-        self.whole = self.hessian.is_tall(self.inside)
+        self.whole = self.hessian.is_whole(self.inside)
         """What `System` has to know; its fast way has too few digits for some problems."""
         self.at: Any = None
         """The point, in the coordinates of the inside, with its slacks and prices."""
@@ -246,9 +248,10 @@ class HessianOfLoss:
         self.few = scipy.sparse.csr_array(K[is_few])
         self.many = as_array(K[~is_few])
 
-    def is_tall(self, on: Inequalities) -> bool:
-        """Whether rows are more than coordinates."""
-        return len(self.many) + on.count_of_long_rows >= len(on.lower)
+    def is_whole(self, on: Inequalities) -> bool:
+        """Whether a matrix with a row for each coordinate is the smaller one, or small anyway."""
+        n = len(on.lower)
+        return n <= SMALL or len(self.many) + on.count_of_long_rows >= n
 
     def at(self, point: ObjectivePoint) -> SquaredRows:
         best = self.loss.at_best(point.smooth)
