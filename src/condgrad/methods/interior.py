@@ -14,13 +14,15 @@ import numpy as np
 import scipy.sparse
 
 from condgrad import deadline
-from condgrad.arrays import Array, dot, double, host, is_dense, is_torch, like
+from condgrad.arrays import Array, dot, double, host, is_dense, is_torch, like, precision
 from condgrad.certificate import Candidate, Iterate
 from condgrad.errors import MissingAbility
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.problem import Answer, Simple, Smooth
 from condgrad.rounding import ROUNDING_UNITS
 from condgrad.sets.barrier import (
+    MOST_ENTRIES,
+    OUTSIDE,
     SAME_ROWS,
     SHORTEST,
     Equations,
@@ -33,7 +35,7 @@ from condgrad.sets.barrier import (
     has_few,
     inverse_of_matrix,
 )
-from condgrad.sets.constraints import OUTSIDE, Polytope, Prices
+from condgrad.sets.constraints import Polytope, Prices
 from condgrad.simple import Zero
 from condgrad.smooth.folding import FoldedLoss
 from condgrad.smooth.free_columns import less_projection, orthonormal
@@ -42,8 +44,6 @@ LARGEST = 2000
 """Rows of dense factors beyond which the method is not taken: each step would take a second."""
 SMALL = 200
 """Coordinates up to which a dense matrix of all is taken: of 50 assets in half of the time."""
-MOST_ENTRIES = 1 << 24
-"""Entries of rows of K beyond which the method is not taken: their products would take seconds."""
 MOST_ON_FACE = 300
 """Rows of a face beyond which no point is moved onto it: that would take longer than a step."""
 FALLING = 1e-4
@@ -84,8 +84,8 @@ class InteriorNewton:
             raise MissingAbility(f"{f!r} has data of torch, where NumPy's or SciPy's are needed")
         m, n = K.shape
         long_rows = m - int(np.count_nonzero(has_few(K if is_dense(K) else K.tocsr())))
-        size = min(n, long_rows + on.inside.count_of_long_rows)
-        if size > LARGEST or long_rows * n > MOST_ENTRIES:
+        rows = long_rows + on.inside.count_of_long_rows
+        if min(n, rows) > LARGEST or rows * n > MOST_ENTRIES:
             raise MissingAbility(f"{f!r} on {on!r} would take dense factors that are too large")
         return cls(f, g, loss)
 
@@ -146,6 +146,8 @@ class InteriorPath:
     def go_on(self) -> float:
         """A step, which is returned; 0 where none helps."""
         at = self.at
+        if at.complementarity * len(at.s) <= precision(at.v) * self.point.terms.size:
+            return 0.0  # no digit of F knows of the rest
         residual = self._gradient() + self.inside.pulls(at.z) + self.inside.E.T @ at.y
         equations = self._equations()
         ahead = None if equations is None else equations.step(residual, -at.s * at.z)

@@ -30,10 +30,18 @@ from condgrad import deadline
 from condgrad.arrays import Array, Matrix, is_dense
 from condgrad.rounding import LEAST_CURVATURE
 
+OUTSIDE = 1e-13
+"""How far outside a point may be that counts as inside, in the unit of the set."""
 TO_BOUNDARY = 0.99
 """The share of the way to the first slack or price of 0 that a step may go."""
 CENTRING_STEPS = 60
 """Steps towards a centre: a dozen are usual, and a set without an inside takes all of them."""
+MOST_WORK = 1 << 31
+"""Multiplications of such a step beyond which none is taken: they last a tenth of a second or more.
+A linear program finds a point of such a set."""
+MOST_ENTRIES = 1 << 24
+"""Entries of rows that are not inverted first, beyond which nothing is factored: they are stored
+and multiplied as dense ones."""
 SHORTEST = 1e-8
 """A shorter step is the end."""
 FEW_ENTRIES = 3
@@ -185,6 +193,10 @@ class Inequalities:
 
     def centre(self) -> Array | None:
         """A point where slacks have about the largest product; None where none is found."""
+        count = self.count_of_long_rows
+        entries = self.many.nnz + scipy.sparse.csr_array(self.E).nnz
+        if entries * count > MOST_WORK or count * len(self.lower) > MOST_ENTRIES:
+            return None
         at = self._near_the_middle()
         flat = SquaredRows(self.few[:0], np.zeros((0, len(self.lower))))
         system = System(self, flat, whole=False)
@@ -199,7 +211,8 @@ class Inequalities:
             if not length > SHORTEST or deadline.passed():
                 return None
             at = step.taken(at, length)
-            if length == 1.0 and float(np.abs(at.s * at.z - 1.0).max()) < 0.5:
+            is_central = length == 1.0 and float(np.abs(at.s * at.z - 1.0).max()) < 0.5
+            if is_central and self.violation(at.v) <= OUTSIDE:
                 return at.v
         return None
 

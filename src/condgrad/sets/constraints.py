@@ -25,14 +25,12 @@ from condgrad.arrays import Array, Matrix, Space, double, host, like
 from condgrad.arrays.inputs import data_matrix, floating
 from condgrad.errors import NotFiniteError
 from condgrad.problem import Answer, Set
-from condgrad.sets.barrier import Inequalities, InnerPoint, in_fast_form
+from condgrad.sets.barrier import OUTSIDE, Inequalities, InnerPoint, in_fast_form
 
 PROPAGATIONS = 10
 """Passes over the rows that look for bounds which they imply; linear programs find the others."""
 WIDER = 1e-9
 """Share of itself by which a bound from linear programs is moved out: their own rounding."""
-OUTSIDE = 1e-13
-"""A point of a linear program is moved in where it is farther outside, in units of the set."""
 THIN = 1e-6
 """A set with less room inside its inequalities, in units of the set, is looked at for a proof that
 it is empty. HiGHS' own tolerances are a tenth of it."""
@@ -260,7 +258,7 @@ class Polytope(Set):
         if self._is_bounded and is_free.any() and (is_free | (self.lower == self.upper)).all():
             inside = self._make_inside()
             v = inside.centre()
-            if v is not None and inside.violation(v) <= OUTSIDE:
+            if v is not None:
                 slack = float(inside.slacks(v).min())
                 if slack > THIN:
                     return self._whole(v), slack
