@@ -19,7 +19,8 @@ from condgrad.kernels import readiness
 from condgrad.loop import Callback, Method, Progress, run
 from condgrad.methods import CG, CGS, PQN, SPG, ActiveSetCG
 from condgrad.methods.cgs_on_moments import CGSOnMoments, WholeStepCGS
-from condgrad.methods.in_turn import InTurn, UntilCompiled, UntilNear
+from condgrad.methods.in_turn import HeadStart, InTurn, UntilCompiled, UntilNear
+from condgrad.methods.interior import InteriorNewton
 from condgrad.newton.ascent import Newton
 from condgrad.newton.engines import dual_model
 from condgrad.problem import Set, Simple, Smooth
@@ -27,6 +28,8 @@ from condgrad.result import Result
 from condgrad.rounding import membership_tolerance
 from condgrad.search.steps import Armijo, Exact, OpenLoop, StepRule, step_rule
 from condgrad.sets.balls import Ball
+from condgrad.sets.constraints import Polytope
+from condgrad.sets.group_ball import GroupBall
 from condgrad.simple import Zero
 from condgrad.simple.oracle import Unknown
 from condgrad.stopping import RelativeGap, RelativeStationarity, StopRule
@@ -39,6 +42,12 @@ NEAR = 1e-3
 """Gap, as a share of the size of F, at which "auto" leaves plain conditional gradients for pairwise
 steps where f is not convex: earlier they end in worse points, later they are slow to leave the
 mixture that they start from.
+"""
+HEAD_START = 100
+"""Projected gradients that go first on a ball of groups. Of 240 problems of 3 to 200 groups these
+solved every other one, most of them in a few milliseconds; on most others, whose data are
+correlated or whose ball is large, Newton's method is up to a thousand times as fast as they are.
+With 30 or 300 of them, 250 problems took a tenth longer.
 """
 AUTO_MEMORY = 5
 """Past oracle points that CGS uses where nobody asked for a number."""
@@ -72,6 +81,8 @@ def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     model = dual_model(f, g)
     if model is not None:
         return Newton(f, g, model)
+    if isinstance(g.on, Polytope):
+        return InteriorNewton.of(f, g)
     try:
         return ball.FaceNewton.of(f, g)
     except MissingAbility as missing:
@@ -109,6 +120,8 @@ def _most_promising_first(
     model = dual_model(f, g)
     if model is not None and model.affordable:
         yield Newton(f, g, model)
+    with suppress(MissingAbility):
+        yield InteriorNewton.of(f, g)
     faces = None
     with suppress(MissingAbility):
         faces = ball.FaceNewton.of(f, g, warm)
@@ -116,7 +129,8 @@ def _most_promising_first(
         if not readiness.available():
             with suppress(MissingAbility):
                 yield UntilCompiled(SPG(f, g))
-        yield faces
+        has_groups = isinstance(g.on, GroupBall)
+        yield HeadStart(SPG(f, g), HEAD_START, faces) if has_groups else faces
     with suppress(MissingAbility):
         yield SPG(f, g)
     if faces is not None and not faces.affordable:
@@ -248,19 +262,21 @@ def minimize(
         takes `ElasticNet`. With step "exact" they use their own step rule, with "armijo" the
         monotone one. "newton" is Newton's method on the certificate: for h(Kx) (a multiple of
         `LeastSquares`, `Logistic`, `SquaredHinge`, `Poisson`, `Gamma` or `Huber`, plus `Linear`)
-        with `ElasticNet`, or with `Ridge` or `Zero` on `L1Ball`, `Simplex`, `SolidSimplex` or
-        `Box`; for `Multinomial` with `ElasticNet`, or with `Ridge` or `Zero` on `L1Ball`; for
-        linear costs with `Entropy` on `Transport`, alone or with one `TransportLaplacian` or one
-        `GroupLasso`; and for linear costs alone with `Entropy` on `SharedMarginal`. For h(Kx) it
-        needs compiled code. The code is compiled once on a machine, in half a minute or so, and
-        kept on disk; the first call waits for it. "auto" takes the first of these that fits.
-        "newton", where it is available and likely to be the fastest; it is likely slower where f is
-        weak compared with an entropy that is not small, on a `Box` or `Simplex` with more
-        coordinates than samples, and in hundreds of dimensions. Then "spg". Then, for `Zero`, lazy
-        "pairwise" where f can only be evaluated point by point. Then "cgs", with a memory of 5, or
-        of up to 50 for `Zero`. When a method can make no further step, the next one goes on from
-        its best point; `method` of the result says what ran. "auto" does not wait for the compiler:
-        "spg" runs while another process compiles the code that "newton" needs, once on a machine
+        with `ElasticNet`, or with `Ridge` or `Zero` on `L1Ball`, `GroupBall`, `Simplex`,
+        `SolidSimplex` or `Box`; for `Multinomial` with `ElasticNet`, or with `Ridge` or `Zero` on
+        `L1Ball` or `GroupBall`; for linear costs with `Entropy` on `Transport`, alone or with one
+        `TransportLaplacian` or one `GroupLasso`; for linear costs alone with `Entropy` on
+        `SharedMarginal`; and for h(Kx) with `Zero` on a `Polytope` that has an inside. For h(Kx) on
+        the other sets it needs compiled code. The code is compiled once on a machine, in half a
+        minute or so, and kept on disk; the first call waits for it. "auto" takes the first of these
+        that fits. "newton", where it is available and likely to be the fastest; it is likely slower
+        where f is weak compared with an entropy that is not small, on a `Box` or `Simplex` with
+        more coordinates than samples, and in hundreds of dimensions; a hundred steps of "spg" go
+        first on a `GroupBall`. Then "spg". Then, for `Zero`, lazy "pairwise" where f can only be
+        evaluated point by point. Then "cgs", with a memory of 5, or of up to 50 for `Zero`. When a
+        method can make no further step, the next one goes on from its best point; `method` of the
+        result says what ran. "auto" does not wait for the compiler: "spg" runs while another
+        process compiles the code that "newton" needs, once on a machine
         (the environment variable `CONDGRAD_KERNELS` may be "background", the default, "wait" or
         "off"). For an f that is not convex, the methods are "cgs", "cg", "away", "pairwise", "spg"
         (which is then monotone) and "auto". There "auto" takes "spg" if possible, else "cgs"; for g
@@ -433,6 +449,8 @@ def _ending_at(method: Method, tol: float, null: float) -> Method:
     if isinstance(method, InTurn):
         others = (_ending_at(each, tol, null) for each in method.others)
         return InTurn(_ending_at(method.first, tol, null), others)
+    if isinstance(method, HeadStart):
+        return replace(method, other=_ending_at(method.other, tol, null))
     if isinstance(method, ball.FaceNewton):
         return replace(method, wanted=tol, null_size=null)
     return replace(method, wanted=tol) if isinstance(method, Newton) else method

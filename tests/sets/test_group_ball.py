@@ -291,3 +291,30 @@ def test_nothing_to_fit_is_solved_at_once() -> None:
     found = cg.minimize(cg.smooth.LeastSquares(np.eye(3), np.zeros(3)), g, method="newton")
     assert found.success
     assert found.value == 0.0
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_auto_gives_way_to_newton_where_projected_gradients_are_slow(positive: bool) -> None:
+    """Correlated features, a large ball and heavy tails; the judge is a long run of the latter."""
+    rng = np.random.default_rng(3)
+    K = rng.standard_normal((120, 6)) @ rng.standard_normal((6, 60))
+    K += 0.1 * rng.standard_normal(K.shape)
+    y = K[:, :20].sum(axis=1) + rng.standard_t(2, 120)
+    f = cg.smooth.Huber(K, y, delta=0.5)
+    g = cg.simple.Zero(on=GroupBall(20.0, np.arange(60) // 6, positive=positive))
+    auto = cg.minimize(f, g, method="auto")
+    slow = cg.minimize(f, g, method="spg", max_iter=2000)
+    assert auto.success
+    assert auto.method == "spg, then newton"
+    assert auto.iterations < 150
+    assert auto.lower_bound <= slow.value
+    assert slow.lower_bound <= auto.value
+    efforts = auto.trace["evaluations"] + auto.trace["oracle_calls"]
+    assert (np.diff(efforts) >= 0).all()
+
+
+def test_auto_stays_with_projected_gradients_where_they_are_fast() -> None:
+    rng = np.random.default_rng(0)
+    f = cg.smooth.Logistic(rng.standard_normal((80, 30)), np.where(rng.random(80) < 0.5, 1.0, -1.0))
+    g = cg.simple.Ridge(0.1, on=GroupBall(0.5, np.arange(30) // 5))
+    assert cg.minimize(f, g, method="auto").method == "spg"

@@ -40,7 +40,7 @@ def least_on_groups(H: Array, slope: Array, x: Array, on: Any) -> tuple[Array, f
         before = here.fall
         gap = here.gap
         here.project()
-        while here.newton():
+        while not deadline.passed() and here.newton():
             pass
         # where the model has no digits left, its gap may have some
         if not here.fall > before and not here.gap <= 0.5 * gap:

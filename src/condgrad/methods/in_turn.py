@@ -84,6 +84,44 @@ class UntilNear:
 
 
 @dataclass(frozen=True)
+class HeadStart:
+    """A method for a few iterates, and then another one from the point where that began.
+
+    From the point where the first one ended the other may be slow: what it knows of the way from
+    the start does not help there.
+    """
+
+    first: Method
+    iterates_of_first: int
+    other: Method
+    used: list[str] = field(default_factory=list)
+
+    @property
+    def f(self) -> Smooth:
+        return self.other.f
+
+    @property
+    def g(self) -> Simple:
+        return self.other.g
+
+    @property
+    def name(self) -> str:
+        return ", then ".join(self.used or [self.first.name])
+
+    def iterates(self, x: Array) -> Iterator[Iterate]:
+        effort = NO_EFFORT
+        self.used[:] = [self.first.name]
+        for iterate in islice(self.first.iterates(x), self.iterates_of_first):
+            effort = iterate.effort
+            yield iterate
+        if deadline.passed():
+            return
+        self.used.append(self.other.name)
+        for iterate in self.other.iterates(x):
+            yield iterate._replace(effort=iterate.effort.after(effort))
+
+
+@dataclass(frozen=True)
 class InTurn:
     """The first method, until it has no step left or stands still; then the next, from the best
     point so far.
@@ -95,7 +133,7 @@ class InTurn:
     others: Iterator[Method]
     """Each is made when its turn comes, since most runs need the first alone; one run uses them up.
     """
-    used: list[str] = field(default_factory=list)
+    used: list[Method] = field(default_factory=list)
 
     @property
     def f(self) -> Smooth:
@@ -107,7 +145,7 @@ class InTurn:
 
     @property
     def name(self) -> str:
-        return ", then ".join(self.used or [self.first.name])
+        return ", then ".join(method.name for method in self.used or [self.first])
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         self.used.clear()
@@ -118,7 +156,7 @@ class InTurn:
         method: Method | None = self.first
         while method is not None:
             failure: Exception | None = None
-            self.used.append(method.name)
+            self.used.append(method)
             stalled = StallWatch(precision(x), PATIENCE)
             effort = before
             iterates = method.iterates(x)

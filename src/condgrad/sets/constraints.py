@@ -14,6 +14,7 @@ bounded.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,16 +25,16 @@ from condgrad.arrays import Array, Matrix, Space, double, host, like
 from condgrad.arrays.inputs import data_matrix, floating
 from condgrad.errors import NotFiniteError
 from condgrad.problem import Answer, Set
+from condgrad.sets.barrier import OUTSIDE, Inequalities, InnerPoint, in_fast_form
 
 PROPAGATIONS = 10
 """Passes over the rows that look for bounds which they imply; linear programs find the others."""
 WIDER = 1e-9
 """Share of itself by which a bound from linear programs is moved out: their own rounding."""
-OUTSIDE = 1e-13
-"""A point of a linear program is moved in where it is farther outside, in units of the set."""
 THIN = 1e-6
 """A set with less room inside its inequalities, in units of the set, is looked at for a proof that
 it is empty. HiGHS' own tolerances are a tenth of it."""
+FREE = (-math.inf, math.inf)
 EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 """The least tolerances that HiGHS takes. With its own, 1e-7, it finds points of sets that are empty
 by less."""
@@ -92,8 +93,10 @@ class Polytope(Set):
         """In this unit of x the set is of size 1, about: HiGHS has tolerances of its own unit."""
         self._bounds = np.column_stack([self.lower, self.upper])
         """What HiGHS is told: `lower` and `upper` become finite below."""
-        self._center = self._inner_point()
-        self._bound_every_coordinate()
+        self._imply_bounds()
+        self._center, self._slack = self._inner_point()
+        if not self._is_bounded:
+            self._bound_by_programs()
         largest = self._unit * float(np.maximum(np.abs(self.lower), np.abs(self.upper)).max())
         self.largest_entry = largest
         self.scale = largest or 1.0
@@ -145,6 +148,66 @@ class Polytope(Set):
         point = like(self._unit * self._inside(found.x), c)
         return Answer(point, bound, value=0.0, magnitude=magnitude)
 
+    def priced(self, c: Array, prices: Prices) -> Answer:
+        """The bound on <c, s> that prices prove, beside a point that is none of the least."""
+        costs = double(host(c))
+        prices = Prices(np.minimum(prices.ub, 0.0), prices.eq)
+        bound, magnitude = (self._unit * each for each in self._bound(costs, prices))
+        farthest = self._unit * np.maximum(np.abs(self.lower), np.abs(self.upper))
+        start = like(self._unit * self._center, c)
+        witness = like(farthest, c)
+        return Answer(start, bound, value=0.0, magnitude=magnitude, witness=witness)
+
+    # --- the inside, in the coordinates that are free and in the unit of the set
+
+    @cached_property
+    def inside(self) -> Inequalities | None:
+        """The set as interior methods see it; None where it is thin, or a point."""
+        return self._make_inside() if self._slack > THIN and len(self._free) else None
+
+    def _make_inside(self) -> Inequalities:
+        at = self.lower.copy()
+        at[self._free] = 0.0
+        A, E = (in_fast_form(each[:, self._free]) for each in (self.A_ub, self.A_eq))
+        b = self.b_ub - self.A_ub @ at
+        e = self.b_eq - self.A_eq @ at
+        return Inequalities(A, b, E, e, self.lower[self._free], self.upper[self._free])
+
+    @property
+    def _free(self) -> Any:
+        return np.flatnonzero(self.lower < self.upper)
+
+    @property
+    def centre(self) -> Any:
+        """A point of the inside, in the coordinates of the set."""
+        return self._unit * self._center
+
+    def inner(self, x: Any) -> Any:
+        """A point in the coordinates of the inside."""
+        return x[self._free] / self._unit
+
+    def outer(self, v: Any) -> Any:
+        """A point of the inside in those of the set."""
+        return self._unit * self._whole(v)
+
+    def _whole(self, v: Any) -> Any:
+        """The free coordinates with those that are not."""
+        x = self.lower.copy()
+        x[self._free] = v
+        return x
+
+    def inner_rows(self, K: Matrix) -> Matrix:
+        """Rows, or slopes, that are multiplied with points of the inside."""
+        return self._unit * K[..., self._free]
+
+    inner_slope = inner_rows
+
+    def prices_at(self, at: InnerPoint | None) -> Prices:
+        """Those of a point of the inside; none without."""
+        if at is None:
+            return Prices(np.zeros(len(self.b_ub)), np.zeros(len(self.b_eq)))
+        return Prices(at.z[: len(self.b_ub)] / -self._unit, at.y / -self._unit)
+
     def _linprog(self, costs: Any) -> Any:
         from scipy.optimize import linprog
 
@@ -168,8 +231,13 @@ class Polytope(Set):
     def _reduced(self, costs: Any, prices: Prices) -> tuple[Any, Any]:
         """c - A_ub'y_ub - A_eq'y_eq, and the size of its terms."""
         r = costs - self.A_ub.T @ prices.ub - self.A_eq.T @ prices.eq
-        size = np.abs(costs) + abs(self.A_ub).T @ np.abs(prices.ub)
-        return r, size + abs(self.A_eq).T @ np.abs(prices.eq)
+        of_ub, of_eq = self._sizes
+        return r, np.abs(costs) + of_ub @ np.abs(prices.ub) + of_eq @ np.abs(prices.eq)
+
+    @cached_property
+    def _sizes(self) -> tuple[Matrix, Matrix]:
+        """|A_ub'| and |A_eq'|."""
+        return abs(self.A_ub).T, abs(self.A_eq).T
 
     def _bound(self, costs: Any, prices: Prices) -> tuple[float, float]:
         """The bound that prices prove, and the size of its terms."""
@@ -182,8 +250,22 @@ class Polytope(Set):
 
     # --- a point of the set
 
-    def _inner_point(self) -> Any:
-        """A point as far inside all inequalities and bounds as there is; an error where P is empty."""
+    def _inner_point(self) -> tuple[Any, float]:
+        """A point well inside all inequalities and bounds, and its least slack; an error where P is
+        empty.
+        """
+        is_free = self.lower < self.upper
+        if self._is_bounded and is_free.any() and (is_free | (self.lower == self.upper)).all():
+            inside = self._make_inside()
+            v = inside.centre()
+            if v is not None:
+                slack = float(inside.slacks(v).min())
+                if slack > THIN:
+                    return self._whole(v), slack
+        return self._farthest_inside()
+
+    def _farthest_inside(self) -> tuple[Any, float]:
+        """A point whose least slack is the largest, by a linear program."""
         from scipy.optimize import linprog
 
         n = len(self.lower)
@@ -191,25 +273,27 @@ class Polytope(Set):
         eq = scipy.sparse.hstack([self.A_eq, np.zeros((self.A_eq.shape[0], 1))], format="csr")
         identity = scipy.sparse.eye_array(n, format="csr")
         ones = np.ones((n, 1))
-        has_lower = np.isfinite(self.lower)
-        has_upper = np.isfinite(self.upper)
+        lower, upper = self._bounds.T
+        is_pinned = lower == upper
+        has_lower = np.isfinite(lower) & ~is_pinned
+        has_upper = np.isfinite(upper) & ~is_pinned
         below = scipy.sparse.hstack([-identity, ones], format="csr")[has_lower]
         above = scipy.sparse.hstack([identity, ones], format="csr")[has_upper]
         found = linprog(
             np.append(np.zeros(n), -1.0),
             A_ub=scipy.sparse.vstack([ub, below, above], format="csr"),
-            b_ub=np.concatenate([self.b_ub, -self.lower[has_lower], self.upper[has_upper]]),
+            b_ub=np.concatenate([self.b_ub, -lower[has_lower], upper[has_upper]]),
             A_eq=eq if self.A_eq.shape[0] else None,
             b_eq=self.b_eq if self.A_eq.shape[0] else None,
-            bounds=[(None, None)] * n + [(0.0, 1.0)],
+            bounds=np.vstack([np.where(is_pinned[:, None], self._bounds, FREE), [[0.0, 1.0]]]),
             options=EXACT,
         )
-        self._slack = 0.0 if found.x is None else float(found.x[-1])
-        if self._slack <= THIN:
+        slack = 0.0 if found.x is None else float(found.x[-1])
+        if slack <= THIN:
             self._refuse_if_empty()
         if found.x is None:
             raise ValueError(f"the constraints have no solution: {found.message}")
-        return np.clip(found.x[:n], self.lower, self.upper)
+        return np.clip(found.x[:n], self.lower, self.upper), slack
 
     def _refuse_if_empty(self) -> None:
         """An error where weights of the constraints prove that P has no points (Farkas).
@@ -259,24 +343,28 @@ class Polytope(Set):
         missed = self.b_eq - self.A_eq @ at
         if np.abs(missed).max(initial=0.0) > OUTSIDE:
             at = at + np.linalg.lstsq(self.A_eq.toarray(), missed, rcond=None)[0]
-        outside = self._violation(at)
-        if outside > OUTSIDE and self._slack > 0.0:
-            share = outside / (outside + self._slack)
+        if self._violation(at) > OUTSIDE and self._slack > 0.0:
+            slacks = self._slacks(at)
+            is_outside = slacks < 0.0
+            outside = -slacks[is_outside]
+            room = np.maximum(self._slacks(self._center)[is_outside], 0.0)
+            share = float((outside / (outside + room)).max(initial=0.0))
             at = (1.0 - share) * at + share * self._center
         return at
 
+    def _slacks(self, at: Any) -> Any:
+        return np.concatenate([self.b_ub - self.A_ub @ at, at - self.lower, self.upper - at])
+
     # --- bounds of every coordinate
 
-    def _bound_every_coordinate(self) -> None:
-        """Tighten `lower` and `upper` until they are finite; an error where P is not bounded."""
+    def _imply_bounds(self) -> None:
+        """Give finite bounds to coordinates where single rows imply them."""
         for A, b, is_equation in ((self.A_ub, self.b_ub, False), (self.A_eq, self.b_eq, True)):
             for _ in range(PROPAGATIONS):
                 if not A.shape[0] or self._is_bounded or not self._propagate(A, b):
                     break
                 if is_equation:
                     self._propagate(-A, -b)
-        if not self._is_bounded:
-            self._bound_by_programs()
 
     @property
     def _is_bounded(self) -> bool:
@@ -299,12 +387,15 @@ class Polytope(Set):
                 continue
             terms = entries * np.where(np.isfinite(ends), ends, 0.0)
             margin = WIDER * (abs(float(b[i])) + np.abs(terms).sum())
-            for k in unknown if len(unknown) else range(len(columns)):
-                limit = (float(b[i]) - (terms.sum() - terms[k]) + margin) / entries[k]
-                of = self.upper if entries[k] > 0.0 else self.lower
-                if not np.isfinite(of[columns[k]]):
-                    of[columns[k]] = limit
-                    is_new = True
+            limits = (float(b[i]) - (terms.sum() - terms) + margin) / entries
+            of = unknown if len(unknown) else np.arange(len(columns))
+            for ends, signed in (
+                (self.upper, of[entries[of] > 0.0]),
+                (self.lower, of[entries[of] < 0.0]),
+            ):
+                new = signed[~np.isfinite(ends[columns[signed]])]
+                ends[columns[new]] = limits[new]
+                is_new = is_new or len(new) > 0
         return is_new
 
     def _bound_by_programs(self) -> None:

@@ -1,0 +1,267 @@
+"""Newton's method inside a polytope by constraints: a primal-dual method with Mehrotra's corrector.
+
+The iterates are inside the set, and their prices prove a lower bound each, as those of a linear
+program do. So no linear program is solved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse
+
+from condgrad import deadline
+from condgrad.arrays import Array, dot, double, host, is_dense, is_torch, like, precision
+from condgrad.certificate import Candidate, Iterate
+from condgrad.errors import MissingAbility
+from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
+from condgrad.problem import Answer, Simple, Smooth
+from condgrad.rounding import ROUNDING_UNITS
+from condgrad.sets.barrier import (
+    MOST_ENTRIES,
+    OUTSIDE,
+    SAME_ROWS,
+    SHORTEST,
+    Equations,
+    Inequalities,
+    InnerPoint,
+    SquaredRows,
+    Step,
+    System,
+    as_array,
+    has_few,
+    inverse_of_matrix,
+)
+from condgrad.sets.constraints import Polytope, Prices
+from condgrad.simple import Zero
+from condgrad.smooth.folding import FoldedLoss
+from condgrad.smooth.free_columns import less_projection, orthonormal
+
+LARGEST = 2000
+"""Rows of dense factors beyond which the method is not taken: each step would take a second."""
+SMALL = 200
+"""Coordinates up to which a dense matrix of all is taken: of 50 assets in half of the time."""
+MOST_ON_FACE = 300
+"""Rows of a face beyond which no point is moved onto it: that would take longer than a step."""
+FALLING = 1e-4
+"""The share of what the slope promises that F and the barrier must fall by."""
+
+
+@dataclass(frozen=True)
+class AtPrices(Zero):
+    """g = 0 on a polytope, whose bound is that of prices at hand in place of a linear program's."""
+
+    prices: Prices = field(kw_only=True)
+
+    def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
+        answer: Answer = self.on.priced(c, self.prices)  # type: ignore[attr-defined]
+        return answer
+
+
+@dataclass(frozen=True)
+class InteriorNewton:
+    """Newton's method for h(Kx) and linear terms on a `Polytope` that has an inside."""
+
+    f: Smooth
+    g: Simple
+    loss: FoldedLoss = field(repr=False)
+    name: ClassVar[str] = "newton"
+
+    @classmethod
+    def of(cls, f: Smooth, g: Simple) -> InteriorNewton:
+        """The method, or a sentence that names the missing piece."""
+        on = g.on
+        if not (isinstance(g, Zero) and isinstance(on, Polytope)):
+            raise MissingAbility(f"{g!r} is not Zero on a Polytope")
+        if on.inside is None:
+            raise MissingAbility(f"{on!r} has no inside, where the method would go")
+        loss = FoldedLoss.of(f)
+        K = loss.composite.K
+        if is_torch(K):
+            raise MissingAbility(f"{f!r} has data of torch, where NumPy's or SciPy's are needed")
+        m, n = K.shape
+        long_rows = m - int(np.count_nonzero(has_few(K if is_dense(K) else K.tocsr())))
+        rows = long_rows + on.inside.count_of_long_rows
+        if min(n, rows) > LARGEST or rows * n > MOST_ENTRIES:
+            raise MissingAbility(f"{f!r} on {on!r} would take dense factors that are too large")
+        return cls(f, g, loss)
+
+    def iterates(self, x: Array) -> Iterator[Iterate]:
+        on: Any = self.g.on
+        path = InteriorPath(self, x)
+        certifier = Certifier(self.f, self.g, path.tally)
+        certifier.g = AtPrices(on, prices=on.prices_at(None))
+        yield certifier.iterate(path.point, 0.0)
+        step = 0.0
+        is_under_way = not deadline.passed() and path.begin()
+        while is_under_way:
+            certifier.g = AtPrices(on, prices=on.prices_at(path.at))
+            iterate = certifier.iterate(path.point, step)
+            yield iterate._replace(candidate=path.on_its_face())
+            step = 0.0 if deadline.passed() else path.go_on()
+            is_under_way = step > 0.0
+
+
+class InteriorPath:
+    """The way of the method: a point of the set, and then from the centre through the inside."""
+
+    def __init__(self, method: InteriorNewton, x: Array) -> None:
+        self.method = method
+        on: Any = method.g.on
+        self.on = on
+        self.inside: Inequalities = on.inside
+        self.kind = x
+        """An array of the kind of the variable."""
+        self.tally = Tally()
+        self.hessian = HessianOfLoss(method.loss, on)
+        self.system: System | None = None
+        self.whole = self.hessian.is_whole(self.inside)
+        """What `System` has to know; its fast way has too few digits for some problems."""
+        self.at: Any = None
+        """The point, in the coordinates of the inside, with its slacks and prices."""
+        self.point = ObjectivePoint(method.f, method.g, x, self.tally)
+
+    def begin(self) -> bool:
+        """Be at the centre, with prices at which the sum of all s z is about the gap there."""
+        inside = self.inside
+        v = self.on.inner(self.on.centre)
+        s = inside.slacks(v)
+        self.point = self._objective(v)
+        gradient = self._gradient()
+        goal = float(np.abs(gradient) @ np.minimum(v - inside.lower, inside.upper - v)) / len(s)
+        self.at = InnerPoint(v, s, goal / s, np.zeros(len(inside.e)))
+        return goal > 0.0
+
+    def _objective(self, v: Array) -> ObjectivePoint:
+        x = like(self.on.outer(v), self.kind)
+        return ObjectivePoint(self.method.f, self.method.g, x, self.tally)
+
+    def _gradient(self) -> Array:
+        """In the coordinates of the inside."""
+        return self.on.inner_slope(double(host(self.point.smooth_gradient)))
+
+    def go_on(self) -> float:
+        """A step, which is returned; 0 where none helps."""
+        at = self.at
+        if at.complementarity * len(at.s) <= precision(at.v) * self.point.terms.size:
+            return 0.0  # no digit of F knows of the rest
+        residual = self._gradient() + self.inside.pulls(at.z) + self.inside.E.T @ at.y
+        equations = self._equations()
+        ahead = None if equations is None else equations.step(residual, -at.s * at.z)
+        if equations is None or ahead is None or not equations.has_digits:
+            if not self.whole and len(at.v) <= LARGEST and not deadline.passed():
+                self.whole = True
+                self.system = None
+                return self.go_on()
+            if equations is None or ahead is None:
+                return 0.0
+        self.tally.inner_iterations += 1
+        now = at.complementarity
+        after = ahead.taken(at, ahead.longest(at)).complementarity
+        goal = now * (after / now) ** 3
+        short = goal - at.s * at.z
+        length = self._taken(equations.step(residual, short - ahead.s * ahead.z), goal)
+        if (
+            length == 0.0 and not self.hessian.is_constant
+        ):  # without the corrector it is sure to fall
+            length = self._taken(equations.step(residual, short), goal)
+        return length
+
+    def on_its_face(self) -> Candidate | None:
+        """The point with all coordinates near a bound exactly there; None where that leads out.
+
+        A bound is near whose slack is smaller than its price, each as a share of the largest one.
+        What equations and rows that are near miss then is spread over the other coordinates.
+        """
+        at = self.at
+        inside = self.inside
+        of_rows, of_lower, of_upper = inside.parts(at.s / at.s.max() < at.z / at.z.max())
+        if np.count_nonzero(of_rows) + len(inside.e) > MOST_ON_FACE:
+            return None
+        v = np.where(of_lower, inside.lower, np.where(of_upper, inside.upper, at.v))
+        room = np.minimum(v - inside.lower, inside.upper - v)
+        rows = room * np.vstack([as_array(inside.A[of_rows]), as_array(inside.E)])
+        squares = rows @ rows.T
+        least = np.full(len(rows), SAME_ROWS * float(squares.diagonal().max(initial=0.0)))
+        try:
+            invert = inverse_of_matrix(squares, least)
+        except np.linalg.LinAlgError:
+            return None
+        for _ in range(2):
+            missed = np.concatenate([(inside.b - inside.A @ v)[of_rows], inside.e - inside.E @ v])
+            v = v + room * (rows.T @ invert(missed))
+        if not inside.violation(v) <= OUTSIDE:
+            return None
+        point = self._objective(np.clip(v, inside.lower, inside.upper))
+        return Candidate(point.x, point.terms)
+
+    def _equations(self) -> Equations | None:
+        if self.system is None or not self.hessian.is_constant:
+            self.system = System(self.inside, self.hessian.at(self.point), whole=self.whole)
+        try:
+            return Equations(self.system, self.at)
+        except (np.linalg.LinAlgError, RuntimeError, deadline.OutOfTime):
+            return None
+
+    def _taken(self, step: Step, goal: float) -> float:
+        """Go along a step as far as F and the barrier fall; how far that is."""
+        at = self.at
+        length = step.longest(at)
+        while length > SHORTEST and not deadline.passed():
+            there = step.taken(at, length)
+            there = replace(there, s=self.inside.slacks(there.v))
+            if there.s.min() > 0.0:
+                point = self._objective(there.v)
+                if self.hessian.is_constant or self._falls(point, there, step, length, goal):
+                    self.at = there
+                    self.point = point
+                    return length
+            length *= 0.5
+        return 0.0
+
+    def _falls(
+        self, point: ObjectivePoint, there: InnerPoint, step: Step, length: float, goal: float
+    ) -> bool:
+        """Whether F and the barrier at some goal of s z fall by a share of what the slope promises."""
+        at = self.at
+        slope = dot(self._gradient(), step.v) - goal * float((step.s / at.s).sum())
+        rise = point.value - self.point.value - goal * float(np.log(there.s / at.s).sum())
+        rounding = ROUNDING_UNITS * self.point.rounding
+        return slope < 0.0 and rise <= FALLING * length * slope + rounding
+
+
+class HessianOfLoss:
+    """The Hessian of h(Kx) in the coordinates of the inside, as rows whose squares it sums."""
+
+    def __init__(self, loss: FoldedLoss, on: Polytope) -> None:
+        self.loss = loss
+        self.h = loss.on_host
+        self.is_constant = bool(self.h.quadratic)
+        K = loss.composite.K
+        K = double(K) if is_dense(K) else scipy.sparse.csr_array(K, dtype=np.float64)
+        K = on.inner_rows(K)
+        self.free = loss.free
+        """The columns that are minimised out: taken off, they leave no entry at 0."""
+        is_few = has_few(K) & (self.free is None)
+        self.is_few = is_few
+        self.few = scipy.sparse.csr_array(K[is_few])
+        self.many = as_array(K[~is_few])
+
+    def is_whole(self, on: Inequalities) -> bool:
+        """Whether a matrix with a row for each coordinate is the smaller one, or small anyway."""
+        n = len(on.lower)
+        return n <= SMALL or len(self.many) + on.count_of_long_rows >= n
+
+    def at(self, point: ObjectivePoint) -> SquaredRows:
+        best = self.loss.at_best(point.smooth)
+        z = host(self.loss.loss_at(point.smooth).z)
+        w = self.h.curvature(z, intercept=best.intercept)
+        few = scipy.sparse.diags_array(np.sqrt(w[self.is_few])) @ self.few
+        w = w[~self.is_few]
+        many = self.many
+        if self.free is not None:
+            many = less_projection(many, orthonormal(self.free, w), w)
+        return SquaredRows(few, np.sqrt(w)[:, None] * many)
