@@ -70,6 +70,16 @@ def _escaped(line: str) -> str:
     return "`".join(parts)
 
 
+def break_names(app: Any, page: str, template: str, context: Any, doctree: Any) -> None:
+    """Lets the names of the reference break where their words end: a phone is narrower than many of them."""
+    if page.startswith("api/") and "body" in context:
+        context["body"] = re.sub(
+            r"(?<=<h1>)[^<]*",
+            lambda name: re.sub(r"(?<=[._])(?=\w)|(?<=[a-z])(?=[A-Z])", "<wbr>", name[0]),
+            context["body"],
+        )
+
+
 def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
     """Leave out what others have written.
 

@@ -1,8 +1,8 @@
 """Walk through the built site in a real browser: `python docs/walk.py` after `make docs`.
 
 Every page is opened at the width of a phone. It must have no message in its console, no link to a page or place of the
-site that is not there, no picture that does not load or has no words for it, and nothing wider than the screen. Then
-the search must find something.
+site that is not there, no picture that does not load or has no words for it, and nothing wider than the screen or than
+the box that it is in, unless a shadow says that it scrolls. Then the search must find something.
 
 The pages that readers see first are looked at again, wide and narrow, light and dark: text must stand out from what is
 behind it, and what is to be touched must be large enough for a thumb. `--shots FOLDER` keeps pictures of them, for
@@ -98,6 +98,16 @@ SMALL_TARGETS = """() => {
     return crowded ? [`${box.width.toFixed(0)} x ${box.height.toFixed(0)} pixels to touch "${name}"`] : [];
   });
 }"""
+CUT_OFF = """wider => [...document.querySelectorAll("body *")].flatMap((e) => {
+  // what is wider than the box that cuts it off; a box that scrolls may do so where a shadow at its edge says it
+  const style = getComputedStyle(e), over = e.scrollWidth - e.clientWidth;
+  if (over <= wider || e.clientWidth < 2 || style.overflowX === "visible" || style.display === "inline") return [];
+  if (!e.checkVisibility({ visibilityProperty: true })) return [];
+  if (style.textOverflow === "ellipsis" || style.clipPath !== "none") return [];
+  if (["auto", "scroll"].includes(style.overflowX) && style.backgroundImage !== "none") return [];
+  const name = `${e.tagName.toLowerCase()} ${e.className.baseVal ?? e.className}`.trim();
+  return [`${name} cuts off ${over} pixels of "${(e.innerText ?? "").replace(/\\s+/g, " ").trim().slice(0, 30)}"`];
+})"""
 WITHOUT_WORDS = """all => all.filter((i) => {
   // WCAG 2.2: alt="" says that the words beside a picture say it all; there must be some
   const isBesideWords = i.hasAttribute("alt") && i.parentElement.textContent.trim();
@@ -118,7 +128,8 @@ def _is_fault(message: Any) -> bool:
 
 def _too_wide(page: Any, width: int) -> list[str]:
     found = page.evaluate("document.documentElement.scrollWidth")
-    return [f"{found} pixels wide on a screen of {width}"] if found > width + WIDER else []
+    faults = [f"{found} pixels wide on a screen of {width}"] if found > width + WIDER else []
+    return faults + page.evaluate(CUT_OFF, WIDER)
 
 
 def look(browser: Any, home: str, shots: Path | None) -> Iterator[str]:
