@@ -238,6 +238,8 @@ def _save_panels(figure: Figure, path: Path, dark: str, options: dict[str, Any])
             other.set_visible(other is part or getattr(other, "_colorbar", None) is not None)
         name = path.with_suffix(f".{number}{dark}{path.suffix}")
         inches = _inches_of(figure, part).padded(ROOM)
+        beside = max(0.0, PHONE + 2 * ROOM - inches.width) / 2
+        inches = inches.padded(beside, 0.0)  # letters of a small legend are no larger than others
         figure.savefig(name, bbox_inches=inches, **background, **options)
         yield name
         for other in [*figure.axes, *figure.legends, *figure.texts]:
@@ -248,14 +250,18 @@ def _save_panels(figure: Figure, path: Path, dark: str, options: dict[str, Any])
 
 def _make_wide(figure: Figure, part: Any, inches: float) -> None:
     """Gives the figure another size, so that one of its panels is so wide; letters do not shrink with it."""
-    part.title.set_in_layout(False)  # a long title does not make a small panel
+    # a long title does not make a small panel
+    titles = [one for one in part.get_children() if isinstance(one, Text) and one not in part.texts]
+    for title in titles:
+        title.set_in_layout(False)
     for _ in range(3):  # what is around a panel keeps its size
         figure.canvas.draw()
         box = _inches_of(figure, part)
         least = LEAST_HEIGHT * box.width if part.get_aspect() == "auto" else 0.0
         scale = np.array([1.0, max(box.height, least) / box.height]) * inches / box.width
         figure.set_size_inches(figure.get_size_inches() * scale)
-    part.title.set_in_layout(True)
+    for title in titles:
+        title.set_in_layout(True)
     figure.canvas.draw()
 
 
@@ -267,9 +273,13 @@ def _inches_of(figure: Figure, part: Any) -> Any:
 def _narrow(figure: Figure, legend: Legend) -> Legend:
     """The legend again, no wider than a phone."""
     texts = [text.get_text() for text in legend.get_texts()]
-    again = figure.legend(
-        legend.legend_handles, texts, ncols=2, loc="lower center", frameon=False, handlelength=3.0
-    )
+    for columns in (2, 1):
+        again = figure.legend(
+            legend.legend_handles, texts, ncols=columns, loc="lower center", frameon=False
+        )
+        if _inches_of(figure, again).width <= PHONE or columns == 1:
+            break
+        again.remove()
     for old, new in zip(legend.get_texts(), again.get_texts(), strict=True):
         new.set_color(old.get_color())
     legend.remove()

@@ -1,8 +1,8 @@
 """Walk through the built site in a real browser: `python docs/walk.py` after `make docs`.
 
 Every page is opened at the width of a phone. It must have no message in its console, no link to a page or place of the
-site that is not there, no picture that does not load or has no words for it, and nothing wider than the screen or than
-the box that it is in, unless a shadow says that it scrolls. Then the search must find something.
+site that is not there, no picture that does not load or has no words for it, no hidden caption, and nothing wider than
+the screen or than the box that it is in, unless a shadow says that it scrolls. Then the search must find something.
 
 The pages that readers see first are looked at again, wide and narrow, light and dark: text must stand out from what is
 behind it, and what is to be touched must be large enough for a thumb. `--shots FOLDER` keeps pictures of them, for
@@ -98,6 +98,8 @@ SMALL_TARGETS = """() => {
     return crowded ? [`${box.width.toFixed(0)} x ${box.height.toFixed(0)} pixels to touch "${name}"`] : [];
   });
 }"""
+HIDDEN_CAPTIONS = """all => all.filter((e) => !e.checkVisibility() && e.parentElement.checkVisibility())
+  .map((e) => e.textContent.trim().slice(0, 40))"""
 CUT_OFF = """wider => [...document.querySelectorAll("body *")].flatMap((e) => {
   // what is wider than the box that cuts it off; a box that scrolls may do so where a shadow at its edge says it
   const style = getComputedStyle(e), over = e.scrollWidth - e.clientWidth;
@@ -199,6 +201,8 @@ def walk(browser: Any, home: str) -> tuple[list[str], int, int]:
         faults += [f"{name}: picture {source} does not load" for source in broken]
         silent = page.eval_on_selector_all("img", WITHOUT_WORDS)
         faults += [f"{name}: picture {source} has no words for it" for source in silent]
+        hidden = page.eval_on_selector_all("figcaption", HIDDEN_CAPTIONS)
+        faults += [f"{name}: the caption {words!r} is hidden" for words in hidden]
         faults += [f"{name}: {fault}" for fault in _too_wide(page, PHONE["width"])]
     for name, href in links:
         address, place = urldefrag(urljoin(home + name, href))

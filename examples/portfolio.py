@@ -70,12 +70,17 @@ def main(out: Path) -> None:
     for r, x, y in zip(frontier, risk, gain, strict=True):
         count = int(np.count_nonzero(r.x > 1e-6))
         right.annotate(
-            f"{count} assets", (x, y), textcoords="offset points", xytext=(8, -10), fontsize=8
+            f"{count} assets",
+            (x, y),
+            textcoords="offset points",
+            xytext=(-8, 5),
+            ha="right",
+            fontsize=9,
         )
     right.set(
         xlabel="risk (standard deviation)", ylabel="expected return", title="certified frontier"
     )
-    right.margins(x=0.3, y=0.1)
+    right.margins(x=0.25, y=0.1)
     right.grid(alpha=0.3)
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "portfolio.png", dpi=130)
