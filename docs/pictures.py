@@ -34,6 +34,7 @@ IMAGE = re.compile(
 FOLDER = Path(__file__).parent / "_build" / "variants"
 PAPER, INK = "#14181e", "#ced6dd"
 """The background and the text of the site's dark pages."""
+BACKGROUNDS = {"light": "#ffffff", "dark": PAPER}
 PALE, CONTRAST = 0.12, 4.0
 """A colour whose channels differ by less is a grey and is turned over; another one is lightened until it has this
 contrast with PAPER: WCAG asks for 3, and thin lines for a little more. All lightened alike would make two blues one."""
@@ -58,12 +59,24 @@ def scrape(block: Any, variables: Any, gallery: Any, **options: Any) -> str:
     written = matplotlib_scraper(block, variables, gallery, dpi=DPI, **options)
     for number, figure in enumerate(figures, first):
         picture = FOLDER / Path(paths.image_path.format(number)).name
-        dark = save_variants(figure, picture, dpi=DPI)[0]
+        save_variants(figure, picture, dpi=DPI)
         if number == 1:
-            thumbnail = picture.name.replace("_001", "_thumb.dark")
-            with Image.open(dark) as image:
-                ImageOps.pad(image.convert("RGB"), THUMBNAIL, color=PAPER).save(FOLDER / thumbnail)
+            _save_thumbnails(figure, picture, Path(paths.image_path.format(number)))
     return written
+
+
+def _save_thumbnails(figure: Figure, picture: Path, light: Path) -> None:
+    """The picture itself where its shape allows, or its last panel: a small strip of panels shows nothing."""
+    width, height = figure.get_size_inches()
+    is_strip = not 1.0 <= width / height <= 1.8
+    panels = len(_panels_of(figure))
+    last = f".{panels}" if is_strip and panels > 1 else ""
+    sources = {"light": picture.with_suffix(f"{last}.png") if last else light}
+    sources["dark"] = picture.with_suffix(f"{last}.dark.png")
+    for theme, source in sources.items():
+        with Image.open(source) as image:
+            small = ImageOps.pad(image.convert("RGB"), THUMBNAIL, color=BACKGROUNDS[theme])
+        small.save(FOLDER / picture.name.replace("_001", f"_thumb.{theme}"))
 
 
 def draw_measured(app: Any) -> None:
@@ -73,7 +86,7 @@ def draw_measured(app: Any) -> None:
 
 
 def variants_of(picture: Path) -> dict[str, Path]:
-    """The variants of a picture, by what stands before their suffix: "dark", "1", "1.dark", ..."""
+    """The variants of a picture, by what stands before their suffix: "light", "dark", "1", "1.dark", ..."""
     stem, suffix = picture.stem, picture.suffix
     found = {
         path.name[len(stem) + 1 : -len(suffix)]: path
@@ -82,7 +95,7 @@ def variants_of(picture: Path) -> dict[str, Path]:
     return {
         name: path
         for name, path in sorted(found.items())
-        if re.fullmatch(r"dark|\d(\.dark)?", name)
+        if re.fullmatch(r"light|dark|\d(\.dark)?", name)
     }
 
 
@@ -99,8 +112,9 @@ def show_variants(app: Any, page: str, template: str, context: Any, doctree: Any
             shutil.copyfile(path, target / path.name)
         panels = [name for name in variants if name.isdecimal()]
         wide = " wide-screen" if panels else ""
+        light = variants["light"].name if "light" in variants else found["name"]
         shown = [
-            _image(found, found["name"], f"only-light{wide}"),
+            _image(found, light, f"only-light{wide}"),
             _image(found, variants["dark"].name, f"only-dark{wide}"),
         ]
         for panel in panels:
@@ -220,7 +234,7 @@ def _contrast(colour: Any) -> float:
 
 def _save_panels(figure: Figure, path: Path, dark: str, options: dict[str, Any]) -> Iterator[Path]:
     """Each panel of a figure by itself, with its numbers at both axes; then the legend, in two columns."""
-    panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
+    panels = _panels_of(figure)
     if len(panels) > 8:
         return
     for axes in panels:
@@ -246,6 +260,10 @@ def _save_panels(figure: Figure, path: Path, dark: str, options: dict[str, Any])
             other.set_visible(True)
         figure.set_layout_engine(layout)
         figure.set_size_inches(size)
+
+
+def _panels_of(figure: Figure) -> list[Any]:
+    return [axes for axes in figure.axes if axes.get_subplotspec() is not None]
 
 
 def _make_wide(figure: Figure, part: Any, inches: float) -> None:

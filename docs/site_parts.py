@@ -71,13 +71,17 @@ def _escaped(line: str) -> str:
 
 
 def break_names(app: Any, page: str, template: str, context: Any, doctree: Any) -> None:
-    """Lets the names of the reference break where their words end: a phone is narrower than many of them."""
-    if page.startswith("api/") and "body" in context:
-        context["body"] = re.sub(
-            r"(?<=<h1>)[^<]*",
-            lambda name: re.sub(r"(?<=[._])(?=\w)|(?<=[a-z])(?=[A-Z])", "<wbr>", name[0]),
-            context["body"],
-        )
+    """Lets calls break before their arguments, and titles of the reference where words end: screens are narrow."""
+    if "body" in context:
+        body = _with_breaks(context["body"], r'(?<=<span class="pre">)[^<]*', r"(?<=\()(?=\w)")
+        if page.startswith("api/"):
+            ends = r"(?<=[._])(?=\w)|(?<=[a-z])(?=[A-Z])"
+            body = _with_breaks(body, r"(?<=<h1>)[^<]*", ends)
+        context["body"] = body
+
+
+def _with_breaks(body: str, names: str, ends: str) -> str:
+    return re.sub(names, lambda name: re.sub(ends, "<wbr>", name[0]), body)
 
 
 def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:

@@ -35,12 +35,16 @@ LOOKED_AT = (
     "guides/transport.html",
     "guides/sparse.html",
     "guides/own.html",
+    "guides/gromov.html",
     "gallery/index.html",
     "gallery/own_problem.html",
     "api.html",
     "api/condgrad.minimize.html",
+    "api/condgrad.linear_model.ConstrainedLogisticRegression.html",
     "benchmarks.html",
     "choosing.html",
+    "cli.html",
+    "coming_from.html",
 )
 TALLEST = 6000
 """Pixels of a page that a picture of it shows."""
