@@ -122,7 +122,8 @@ def show_variants(app: Any, page: str, template: str, context: Any, doctree: Any
                 _image(found, variants[panel].name, "only-light narrow-screen"),
                 _image(found, variants[f"{panel}.dark"].name, "only-dark narrow-screen"),
             ]
-        return "".join(shown)
+        # an element of their own: the theme hides captions beside a picture of the other theme
+        return f"<span>{''.join(shown)}</span>"
 
     if "body" in context:
         context["body"] = IMAGE.sub(every, context["body"])

@@ -116,7 +116,7 @@ CUT_OFF = """wider => [...document.querySelectorAll("body *")].flatMap((e) => {
 })"""
 WITHOUT_WORDS = """all => all.filter((i) => {
   // WCAG 2.2: alt="" says that the words beside a picture say it all; there must be some
-  const isBesideWords = i.hasAttribute("alt") && i.parentElement.textContent.trim();
+  const isBesideWords = i.hasAttribute("alt") && i.parentElement.closest(":not(span)").textContent.trim();
   return !i.alt.trim() && i.ariaHidden !== "true" && !isBesideWords;
 }).map((i) => i.src)"""
 

@@ -80,7 +80,7 @@ def main(out: Path) -> None:
     right.set(
         xlabel="risk (standard deviation)", ylabel="expected return", title="certified frontier"
     )
-    right.margins(x=0.25, y=0.1)
+    right.margins(x=0.45, y=0.1)
     right.grid(alpha=0.3)
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "portfolio.png", dpi=130)
