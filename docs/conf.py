@@ -10,8 +10,14 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
-from pictures import draw_measured, show_variants  # noqa: E402
-from site_parts import escape_norms, skip_foreign, visit_math, visit_math_block  # noqa: E402
+from pictures import THUMBNAIL, draw_measured, show_variants  # noqa: E402
+from site_parts import (  # noqa: E402
+    break_names,
+    escape_norms,
+    skip_foreign,
+    visit_math,
+    visit_math_block,
+)
 
 project = "condgrad"
 author = "The condgrad developers"
@@ -64,6 +70,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "site_parts.ReadingOrder",
     "download_all_examples": False,
     "remove_config_comments": True,
+    "thumbnail_size": THUMBNAIL,
     "show_memory": False,
     "write_computation_times": False,
     "abort_on_example_error": True,
@@ -112,3 +119,4 @@ def setup(app: Any) -> None:
     app.connect("autodoc-skip-member", skip_foreign)
     app.connect("builder-inited", draw_measured)
     app.connect("html-page-context", show_variants)
+    app.connect("html-page-context", break_names)

@@ -64,10 +64,25 @@ def escape_norms(app: Any, what: str, name: str, obj: Any, options: Any, lines: 
 
 
 def _escaped(line: str) -> str:
-    """The line with its norms escaped, and outside of code its trailing underscores."""
+    """The line with its norms escaped, and outside of code its trailing underscores and its dots: a summary ends at one."""
     parts = line.replace("|", "\\|").split("`")
-    parts[::2] = [re.sub(r"(?<=\w)_(?=\W|$)", r"\_", part) for part in parts[::2]]
+    parts[::2] = [
+        re.sub(r"(?<=\w)_(?=\W|$)", r"\_", part).replace("...", "…") for part in parts[::2]
+    ]
     return "`".join(parts)
+
+
+def break_names(app: Any, page: str, template: str, context: Any, doctree: Any) -> None:
+    """Lets calls break before their arguments, and names of the reference where words end: screens are narrow."""
+    ends = r"(?<=\()(?=\w)"
+    if page.startswith("api/"):
+        ends = r"(?<=[._(])(?=\w)|(?<=[a-z])(?=[A-Z])"
+    if "body" in context:
+        context["body"] = re.sub(
+            r'(?<=<h1>)[^<]*|(?<=<span class="pre">)[^<]*',
+            lambda name: re.sub(ends, "<wbr>", name[0]),
+            context["body"],
+        )
 
 
 def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:

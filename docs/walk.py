@@ -1,8 +1,8 @@
 """Walk through the built site in a real browser: `python docs/walk.py` after `make docs`.
 
 Every page is opened at the width of a phone. It must have no message in its console, no link to a page or place of the
-site that is not there, no picture that does not load or has no words for it, and nothing wider than the screen. Then
-the search must find something.
+site that is not there, no picture that does not load or has no words for it, no hidden caption, and nothing wider than
+the screen or than the box that it is in, unless a shadow says that it scrolls. Then the search must find something.
 
 The pages that readers see first are looked at again, wide and narrow, light and dark: text must stand out from what is
 behind it, and what is to be touched must be large enough for a thumb. `--shots FOLDER` keeps pictures of them, for
@@ -35,12 +35,16 @@ LOOKED_AT = (
     "guides/transport.html",
     "guides/sparse.html",
     "guides/own.html",
+    "guides/gromov.html",
     "gallery/index.html",
     "gallery/own_problem.html",
     "api.html",
     "api/condgrad.minimize.html",
+    "api/condgrad.linear_model.ConstrainedLogisticRegression.html",
     "benchmarks.html",
     "choosing.html",
+    "cli.html",
+    "coming_from.html",
 )
 TALLEST = 6000
 """Pixels of a page that a picture of it shows."""
@@ -98,9 +102,21 @@ SMALL_TARGETS = """() => {
     return crowded ? [`${box.width.toFixed(0)} x ${box.height.toFixed(0)} pixels to touch "${name}"`] : [];
   });
 }"""
+HIDDEN_CAPTIONS = """all => all.filter((e) => !e.checkVisibility() && e.parentElement.checkVisibility())
+  .map((e) => e.textContent.trim().slice(0, 40))"""
+CUT_OFF = """wider => [...document.querySelectorAll("body *")].flatMap((e) => {
+  // what is wider than the box that cuts it off; a box that scrolls may do so where a shadow at its edge says it
+  const style = getComputedStyle(e), over = e.scrollWidth - e.clientWidth;
+  if (over <= wider || e.clientWidth < 2 || style.overflowX === "visible" || style.display === "inline") return [];
+  if (!e.checkVisibility({ visibilityProperty: true })) return [];
+  if (style.textOverflow === "ellipsis" || style.clipPath !== "none") return [];
+  if (["auto", "scroll"].includes(style.overflowX) && style.backgroundImage !== "none") return [];
+  const name = `${e.tagName.toLowerCase()} ${e.className.baseVal ?? e.className}`.trim();
+  return [`${name} cuts off ${over} pixels of "${(e.innerText ?? "").replace(/\\s+/g, " ").trim().slice(0, 30)}"`];
+})"""
 WITHOUT_WORDS = """all => all.filter((i) => {
   // WCAG 2.2: alt="" says that the words beside a picture say it all; there must be some
-  const isBesideWords = i.hasAttribute("alt") && i.parentElement.textContent.trim();
+  const isBesideWords = i.hasAttribute("alt") && i.parentElement.closest(":not(span)").textContent.trim();
   return !i.alt.trim() && i.ariaHidden !== "true" && !isBesideWords;
 }).map((i) => i.src)"""
 
@@ -118,7 +134,8 @@ def _is_fault(message: Any) -> bool:
 
 def _too_wide(page: Any, width: int) -> list[str]:
     found = page.evaluate("document.documentElement.scrollWidth")
-    return [f"{found} pixels wide on a screen of {width}"] if found > width + WIDER else []
+    faults = [f"{found} pixels wide on a screen of {width}"] if found > width + WIDER else []
+    return faults + page.evaluate(CUT_OFF, WIDER)
 
 
 def look(browser: Any, home: str, shots: Path | None) -> Iterator[str]:
@@ -188,6 +205,8 @@ def walk(browser: Any, home: str) -> tuple[list[str], int, int]:
         faults += [f"{name}: picture {source} does not load" for source in broken]
         silent = page.eval_on_selector_all("img", WITHOUT_WORDS)
         faults += [f"{name}: picture {source} has no words for it" for source in silent]
+        hidden = page.eval_on_selector_all("figcaption", HIDDEN_CAPTIONS)
+        faults += [f"{name}: the caption {words!r} is hidden" for words in hidden]
         faults += [f"{name}: {fault}" for fault in _too_wide(page, PHONE["width"])]
     for name, href in links:
         address, place = urldefrag(urljoin(home + name, href))

@@ -63,7 +63,7 @@ def trained(
 def main(out: Path) -> None:
     Xs, ys = rotated_moons(0.0, seed=0)
     Xt, yt = rotated_moons(np.deg2rad(40.0), seed=1)
-    figure, panels = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
+    figure, panels = plt.subplots(1, 3, figsize=(10.5, 3.7), layout="constrained")
     grid = torch.stack(
         torch.meshgrid(*[torch.linspace(-2.2, 2.2, 120, dtype=torch.float64)] * 2, indexing="xy"),
         -1,
@@ -80,7 +80,11 @@ def main(out: Path) -> None:
             f"{name:16} accuracy on the target {accuracy:.3f}, transport loss {values[0]:.3f} -> {values[-1]:.3f}"
         )
         axes.contourf(
-            *grid.permute(2, 0, 1), shares, levels=[0.0, 0.5, 1.0], colors=["#D6E8F5", "#F9E0D2"]
+            *grid.permute(2, 0, 1),
+            shares,
+            levels=[0.0, 0.5, 1.0],
+            colors=["#0072B2", "#D55E00"],
+            alpha=0.18,
         )
         axes.scatter(*Xs.T, c=colours[ys], s=12, marker="x", alpha=0.5, label="sources")
         axes.scatter(*Xt.T, c=colours[yt], s=14, label="targets (labels not used)")

@@ -36,7 +36,7 @@ def main(out: Path) -> None:
         "class groups": GroupTransport(),
     }
     figure, panels = plt.subplots(
-        1, 4, figsize=(14, 3.2), layout="constrained", sharex=True, sharey=True
+        1, 4, figsize=(10, 3), layout="constrained", sharex=True, sharey=True
     )
     colours = np.array(["#0072B2", "#D55E00"])
     print(f"{'transport':14}{'accuracy on the target':>24}{'certified gap':>16}")
@@ -47,8 +47,10 @@ def main(out: Path) -> None:
         print(f"{name:14}{accuracy:>24.3f}{gap:>16}")
         axes.scatter(*Xt.T, c="#BBBBBB", s=14, label="targets (labels unknown)")
         axes.scatter(*moved.T, c=colours[ys], s=14, alpha=0.8, marker="x", label="sources, moved")
-        axes.set(title=f"{name}: accuracy {accuracy:.2f}", xticks=[], yticks=[], aspect="equal")
-    panels[0].legend(loc="lower left", fontsize=8, framealpha=1.0)
+        axes.set(title=f"{name}:\naccuracy {accuracy:.2f}", xticks=[], yticks=[], aspect="equal")
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
+    )
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "domain_adaptation.png", dpi=130)
     print(f"Picture: {out / 'domain_adaptation.png'}")

@@ -112,16 +112,16 @@ def draw(axes: Axes, name: str, path: cg.linear_model.Path, relevant: np.ndarray
     )
     relative = (path.gaps / np.maximum(1.0, np.abs(path.values))).max()
     axes.set(
-        title=f"{name}: gaps / scale of F proved <= {relative:.0e}",
+        title=f"{name}: gap / scale of F <= {relative:.0e}",
         xlabel="radius, the bound on |coef|_1",
     )
-    axes.legend(loc="upper left", fontsize=8)
+    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18))
 
 
 def main(out: Path) -> None:
     found = problems()
     figure, panels = plt.subplots(
-        1, len(found), figsize=(6.5 * len(found), 4.5), layout="constrained", squeeze=False
+        1, len(found), figsize=(5 * len(found), 4.8), layout="constrained", squeeze=False
     )
     for axes, (name, (X, y, relevant)) in zip(panels[0], found.items(), strict=True):
         path = cg.linear_model.path(X, y, ridge=RIDGE, n_radii=RADII, tol=1e-8)

@@ -63,7 +63,7 @@ def solve_all(out: Path) -> None:
         "entropic unmixing, 200 x 60": unmixing(rng),
     }
     figure, panels = plt.subplots(
-        1, len(problems), figsize=(11, 4.2), layout="constrained", sharey=True
+        1, len(problems), figsize=(10, 4.2), layout="constrained", sharey=True
     )
     for axes, (name, (f, g)) in zip(panels, problems.items(), strict=True):
         table = Table(

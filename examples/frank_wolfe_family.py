@@ -56,7 +56,7 @@ class Near(cg.smooth.Function):
 
 
 def main(out: Path) -> None:
-    figure, panels = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained", sharey=True)
+    figure, panels = plt.subplots(1, 3, figsize=(10, 4), layout="constrained", sharey=True)
     for axes, (name, (f, on)) in zip(
         panels, problems(np.random.default_rng(0)).items(), strict=True
     ):
@@ -70,7 +70,9 @@ def main(out: Path) -> None:
         axes.set(title=name, xlabel="calls of the linear oracle", ylabel="", xscale="log")
         axes.get_legend().remove()
     panels[0].set_ylabel("certified gap")
-    panels[0].legend(frameon=False, loc="lower left")
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False
+    )
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "frank_wolfe_family.png", dpi=130)
     print(f"Picture: {out / 'frank_wolfe_family.png'}")

@@ -56,9 +56,9 @@ def main(out: Path) -> None:
         print(
             f"{record.start:28}{record.value:12.3e}{record.stationarity:14.1e}{record.iterations:12}"
         )
-    figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(10, 3.7), layout="constrained")
     for place, (title, points, colours) in zip(axes, panels, strict=True):
-        place.scatter(*points.T, c=colours, cmap="twilight", s=24)
+        place.scatter(*points.T, c=colours, cmap="hsv", s=24)
         place.set(title=title, xticks=[], yticks=[], aspect="equal")
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "gromov_shapes.png", dpi=130)

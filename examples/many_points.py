@@ -81,7 +81,7 @@ def main(out: Path) -> None:
         )
     )
     figure, panels = plt.subplots(
-        1, 4, figsize=(14, 4), layout="constrained", sharex=True, sharey=True
+        1, 4, figsize=(10, 3.3), layout="constrained", sharex=True, sharey=True
     )
     for axes, share in zip(panels, (0.0, 1 / 3, 2 / 3, 1.0), strict=True):
         places = (1.0 - share) * Xs[some] + share * moved[some]

@@ -39,7 +39,7 @@ def main(out: Path) -> None:
         lambda X: (0.5 * float((seen * (X - truth) ** 2).sum()), seen * (X - truth))
     )
     g = cg.simple.Zero(on=cg.sets.NuclearBall(radius))
-    figure = plt.figure(figsize=(12, 6.4), layout="constrained")
+    figure = plt.figure(figsize=(10, 6), layout="constrained")
     pictures, curves = figure.subfigures(2, 1, height_ratios=[1.0, 0.9])
     panels = pictures.subplots(1, 3)
     gaps, ranks = curves.subplots(1, 2)
@@ -66,7 +66,7 @@ def main(out: Path) -> None:
     shown = {
         "photograph": truth,
         f"{SEEN:.0%} of the pixels": np.where(seen, truth, -1.0),
-        f"completed: error {error:.2f} on the lost pixels": r.x,
+        f"completed: error {error:.2f}\non the lost pixels": r.x,
     }
     for axes, (title, picture) in zip(panels, shown.items(), strict=True):
         axes.imshow(picture, cmap="gray", vmin=-1.0, vmax=1.0)

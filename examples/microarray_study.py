@@ -59,7 +59,8 @@ def draw_choice(axes: Axes, model: cg.linear_model.ConstrainedLogisticRegression
     axes.set(
         xscale="log",
         xlabel="radius",
-        title=f"Cross-validated log likelihood, ridge {model.ridge_:.2g}",
+        title="Choice of the radius",
+        ylabel=f"cross-validated log likelihood, ridge {model.ridge_:.2g}",
     )
     axes.legend(fontsize=8, loc="upper left")
 
@@ -80,8 +81,9 @@ def draw_held_out(axes: Axes, probability: np.ndarray, y: np.ndarray) -> None:
     axes.set(
         ylim=(0, 1),
         xticks=[],
-        xlabel="held-out samples",
-        title=f"Predicted probability: {right:.0%} right",
+        xlabel="held-out samples, in rising order",
+        ylabel="predicted probability",
+        title=f"Held-out samples: {right:.0%} right",
     )
     axes.legend(fontsize=8, loc="lower right")
 
@@ -136,7 +138,7 @@ def main(out: Path) -> None:
         f"chosen by {SHARE:.0%} of the halves: {', '.join(names[k] for k in stable[np.argsort(-share[stable])])}"
     )
 
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.4), layout="constrained")
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(10.5, 4), layout="constrained")
     draw_choice(left, model)
     draw_held_out(middle, model.predict_proba(X_test)[:, 1], y_test)
     draw_stable(right, share, names)

@@ -96,11 +96,11 @@ def main(out: Path) -> None:
     best = cg.minimize(f, g, x0, memory=3, tol=1e-10)
     print(f"2/(k+2) steps:\n{r}\n\nexact steps with a memory of 3:\n{best}")
 
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.6), layout="constrained")
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(10.5, 4.4), layout="constrained")
     across, up = np.meshgrid(np.linspace(-2.0, 2.0, 120), np.linspace(-1.8, 1.8, 120))
     places = np.stack([across.ravel(), up.ravel()], axis=1)
     heights = np.array([f.at(x).value + g.value(x) for x in places]).reshape(across.shape)
-    left.contour(across, up, heights, levels=18, colors="#BBBBBB", linewidths=0.8)
+    left.contour(across, up, heights, levels=18, colors="#888888", alpha=0.5, linewidths=0.8)
     left.fill(*district.corners.T, color="#56B4E9", alpha=0.25, label="district P")
     left.scatter(*customers.T, marker="^", color="#D55E00", label="customers")
     left.scatter(*HARBOUR, marker="s", color="black", label="harbour")
@@ -108,7 +108,7 @@ def main(out: Path) -> None:
     left.plot(*path.T, ".-", color="#0072B2", markersize=5, linewidth=1.0, label="iterates")
     left.scatter(*best.x, marker="*", s=160, color="#009E73", zorder=5, label="best depot")
     left.set(title="F and the iterates", xticks=[], yticks=[], aspect="equal")
-    left.legend(fontsize=8, loc="lower right")
+    left.legend(fontsize=9, frameon=False, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3)
 
     here = f.at(x0)
     s = g.argmin(here.gradient).point
@@ -117,23 +117,21 @@ def main(out: Path) -> None:
     above = np.array([f.at(x).value + g.value(x) for x in line])
     below = np.array([here.value + here.gradient @ (x - x0) + g.value(x) for x in line])
     middle.plot(shares, above, color="#0072B2", label="F = f + g")
-    middle.plot(shares, below, color="#D55E00", label="tangent of f, + g")
+    middle.plot(shares, below, color="#D55E00", label="g + tangent of f")
     middle.axhline(
         below[np.argmin(np.abs(shares - 1.0))], color="#D55E00", linestyle=":", label="lower bound"
     )
     middle.axhline(best.value, color="#009E73", linestyle="--", label="F*")
     middle.axvspan(0.0, 1.0, color="#56B4E9", alpha=0.15)
-    middle.set(
-        title="The first certificate, from x to s", xticks=[0.0, 1.0], xticklabels=["x", "s"]
-    )
-    middle.legend(fontsize=8)
+    middle.set(title="The first certificate", xticks=[0.0, 1.0], xticklabels=["x", "s"])
+    middle.legend(fontsize=9)
 
     k = r.trace["iteration"] + 1
     right.fill_between(k, r.trace["lower_bound"], r.trace["best_value"], color="#56B4E9", alpha=0.3)
     right.plot(k, r.trace["best_value"], color="#0072B2", label="best value")
     right.plot(k, r.trace["lower_bound"], color="#D55E00", label="best lower bound")
     right.set(title="F* lies in between", xlabel="iteration + 1", xscale="log")
-    right.legend(fontsize=8)
+    right.legend(fontsize=9)
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "own_problem.png", dpi=130)
     print(f"Picture: {out / 'own_problem.png'}")

@@ -35,12 +35,14 @@ def palette(image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return clusters.cluster_centers_, np.bincount(clusters.labels_) / len(pixels)
 
 
-def strip(colours: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The palette as a strip from dark to light, each colour as wide as its weight."""
+def above_palette(image: np.ndarray, colours: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The image, and below it the palette from dark to light, each colour as wide as its weight."""
+    height, width, _ = image.shape
     order = np.argsort(colours @ [0.299, 0.587, 0.114])
     ends = np.cumsum(weights[order])
-    places = np.minimum(np.searchsorted(ends, np.linspace(0.0, ends[-1], 400)), len(ends) - 1)
-    return np.tile(colours[order][places][None], (40, 1, 1))
+    places = np.minimum(np.searchsorted(ends, np.linspace(0.0, ends[-1], width)), len(ends) - 1)
+    strip = np.tile(colours[order][places][None], (height // 6, 1, 1))
+    return np.clip(np.vstack([image, strip]), 0.0, 1.0)
 
 
 def main(out: Path) -> None:
@@ -48,15 +50,9 @@ def main(out: Path) -> None:
     (colours, weights), (others, other_weights) = palette(temple), palette(flower)
     pixels = temple.reshape(-1, 3)
     nearness = softmax(-cdist(pixels, colours, "sqeuclidean") / REACH**2, axis=1)
-    figure, panels = plt.subplots(
-        2,
-        len(STEPS),
-        figsize=(14, 2.7),
-        layout="constrained",
-        gridspec_kw={"height_ratios": [5, 1]},
-    )
+    shown = {}
     print(f"{'weight of the flower':>20}{'value':>12}{'plans certified to':>22}{'rounds':>8}")
-    for t, (above, below) in zip(STEPS, panels.T, strict=True):
+    for t in STEPS:
         shares = np.clip([1.0 - t, t], 1e-6, None)
         found = transport.free_barycenter(
             colours,
@@ -71,11 +67,13 @@ def main(out: Path) -> None:
         # where the temple's own colours go: the plan's mean of the barycentre's colours
         moved = found.plans[0].apply_transpose(found.points) / weights[:, None]
         painted = pixels + nearness @ (moved - colours)
-        above.imshow(np.clip(painted, 0.0, 1.0).reshape(temple.shape))
-        below.imshow(np.clip(strip(found.points, found.weights), 0.0, 1.0), aspect="auto")
-        above.set_title(f"{t:.0%} of the way to the flower's palette", fontsize=9)
-        for axes in (above, below):
-            axes.set(xticks=[], yticks=[])
+        picture = above_palette(painted.reshape(temple.shape), found.points, found.weights)
+        shown[f"temple, {t:.0%} of the way"] = picture
+    shown["flower"] = above_palette(flower, others, other_weights)
+    figure, panels = plt.subplots(2, 3, figsize=(10, 6), layout="constrained")
+    for axes, (title, picture) in zip(panels.flat, shown.items(), strict=True):
+        axes.imshow(picture)
+        axes.set(title=title, xticks=[], yticks=[])
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "palette_barycenters.png", dpi=130)
     print(f"Picture: {out / 'palette_barycenters.png'}")

@@ -49,7 +49,7 @@ def flow(target: torch.Tensor, *, debiased: bool) -> tuple[list[torch.Tensor], l
 def main(out: Path) -> None:
     target = torch.tensor(make_moons(PARTICLES, noise=0.05, random_state=0)[0])
     figure, panels = plt.subplots(
-        2, len(SHOWN), figsize=(13, 5.6), layout="constrained", sharex=True, sharey=True
+        2, len(SHOWN), figsize=(10, 5), layout="constrained", sharex=True, sharey=True
     )
     names = {"transport loss": False, "Sinkhorn divergence": True}
     for row, (name, debiased) in zip(panels, names.items(), strict=True):

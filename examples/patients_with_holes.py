@@ -91,7 +91,7 @@ def main(out: Path) -> None:
     figure, (above, below) = plt.subplots(2, 1, figsize=(6.4, 8.0), layout="constrained")
     path.plot(names=list(X), ax=above)
     above.axvline(model.radius_, color="black", linestyle=":")
-    above.set_title("Coefficients against the radius; the dotted line is the chosen radius")
+    above.set_title("Coefficients; dotted: the chosen radius")
     chances = model.predict_proba(X)[:, 0]
     order = np.argsort(chances)
     for label, color, marker in (("ill", "#D55E00", "^"), ("well", "#0072B2", "o")):
@@ -101,7 +101,7 @@ def main(out: Path) -> None:
         )
     below.axhline(0.5, color="black", linewidth=0.8)
     below.set(xlabel="new patients, in the order of the prediction", ylabel="probability of ill")
-    below.set_title("New patients, whose outcome the model has not seen")
+    below.set_title("New patients")
     below.legend(frameon=False)
     below.spines[["top", "right"]].set_visible(False)
     out.mkdir(parents=True, exist_ok=True)

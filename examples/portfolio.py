@@ -64,19 +64,25 @@ def main(out: Path) -> None:
     risk = [float(np.linalg.norm(root @ r.x)) for r in frontier]
     gain = [float(returns @ r.x) for r in frontier]
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.8), layout="constrained")
     comparison.plot(measure="gap", against="seconds", ax=left)
     left.set(xscale="log", title="four methods, one portfolio")
+    left.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18))
     right.plot(risk, gain, "o-", color="#0072B2")
     for r, x, y in zip(frontier, risk, gain, strict=True):
         count = int(np.count_nonzero(r.x))
         right.annotate(
-            f"{count} assets", (x, y), textcoords="offset points", xytext=(8, -10), fontsize=8
+            f"{count} assets",
+            (x, y),
+            textcoords="offset points",
+            xytext=(-8, 5),
+            ha="right",
+            fontsize=9,
         )
     right.set(
         xlabel="risk (standard deviation)", ylabel="expected return", title="certified frontier"
     )
-    right.margins(x=0.2, y=0.1)
+    right.margins(x=0.45, y=0.1)
     right.grid(alpha=0.3)
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "portfolio.png", dpi=130)

@@ -103,7 +103,7 @@ def main(out: Path) -> None:
         yscale="log", xlabel="iteration", ylabel="certified gap", title="One run in three processes"
     )
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="lower left")
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "resume_after_kill.png", dpi=130)
     print(f"Picture: {out / 'resume_after_kill.png'}")

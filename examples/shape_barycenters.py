@@ -16,11 +16,13 @@ from pathlib import Path
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
 from scipy.spatial.distance import cdist
 
 from condgrad import transport
 
 SIDE, STEPS, ENTROPY = 28, 5, 3e-3
+INK = LinearSegmentedColormap.from_list("ink", ["#0072B200", "#0072B2"])
 
 
 def shapes(x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
@@ -62,7 +64,7 @@ def main(out: Path) -> None:
             )
             picture, largest_gap = found.weights, max(largest_gap, found.gap)
         panels[i, j].imshow(
-            picture.reshape(SIDE, SIDE), cmap="Blues", vmin=0.0, interpolation="bilinear"
+            picture.reshape(SIDE, SIDE), cmap=INK, vmin=0.0, interpolation="bilinear"
         )
         panels[i, j].set(xticks=[], yticks=[])
     figure.suptitle(f"Barycentres of the four corners; no gap is above {largest_gap:.0e}")

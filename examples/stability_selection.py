@@ -89,15 +89,15 @@ def main(out: Path) -> None:
     print(
         f"Expected of the irrelevant among the stable: at most {bound:.2f} (a half chooses {per_half:.1f})."
     )
-    figure, (left, right_axes) = plt.subplots(1, 2, figsize=(11, 4.3), layout="constrained")
+    figure, (left, right_axes) = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
     draw(left, radii, path.coefs, relevant, "One path: coefficients")
     draw(right_axes, radii, share, relevant, f"{2 * PAIRS} halves: how often each is chosen")
     right_axes.axhline(
         SHARE, color="black", linestyle="--", linewidth=0.8, label=f"stable from {SHARE:.0%}"
     )
     right_axes.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0))
-    left.legend(frameon=False, loc="upper left")
-    right_axes.legend(frameon=False, loc="center left", bbox_to_anchor=(0.0, 0.42))
+    for axes in (left, right_axes):
+        axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18))
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "stability_selection.png", dpi=130)
     print(f"Picture: {out / 'stability_selection.png'}")

@@ -487,7 +487,7 @@ def draw_newton_grid(rows: Rows) -> Canvas:
         ylim=(0, None),
     )
     axes.grid(True)
-    axes.legend(frameon=False)
+    canvas.legend(loc="outside lower center", ncols=2, frameon=False)
     return canvas
 
 
@@ -497,7 +497,7 @@ def draw_domain_adaptation(rows: Rows) -> Canvas:
     axes = canvas.subplots()
     problems = list(dict.fromkeys(row["problem"] for row in rows))
     names = list(dict.fromkeys(row["estimator"] for row in rows))
-    colors = ["#d8dde3", "#56B4E9", BLUE, "#332288", "#f3c9a5", "#e8985e", ORANGE]
+    colors = [GREY, "#56B4E9", BLUE, "#332288", "#f3c9a5", "#e8985e", ORANGE]
     for place, (name, color) in enumerate(zip(names, colors, strict=True)):
         own = [row for row in rows if row["estimator"] == name]
         at = np.arange(len(problems)) + (place - (len(names) - 1) / 2) * 0.12

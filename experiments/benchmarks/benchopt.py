@@ -250,6 +250,7 @@ def milliseconds_to(level: float, each: list[tuple[float, float]]) -> float:
 def draw(found: dict[str, dict[str, list[tuple[float, float]]]], picture: Path) -> None:
     """A panel a problem: the gap against CPU milliseconds."""
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     columns = min(3, len(found))
     rows = math.ceil(len(found) / columns)
@@ -263,6 +264,7 @@ def draw(found: dict[str, dict[str, list[tuple[float, float]]]], picture: Path) 
             times = [1e3 * seconds for seconds, _ in each]
             axis.loglog(times, [max(gap, 1e-12) for _, gap in each], marker="o", label=name)
         axis.set_title(title, fontsize=10)
+        axis.xaxis.set_minor_formatter(NullFormatter())  # numbers between powers of ten collide
         axis.set_xlabel("CPU milliseconds")
         axis.set_ylabel("(F - least F) / F(0)")
     axes[0, 0].legend(fontsize=8)

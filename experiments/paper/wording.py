@@ -111,7 +111,8 @@ def plain(text: str) -> str:
 
 
 def mathml(text: str) -> Markup:
-    """Prose for the page: its formulas as MathML, the rest escaped."""
+    """Prose for the page: its formulas as MathML, the rest escaped; a unit stays with its number."""
+    text = re.sub(r"(?<=\d) (?=m?s\b)", "\N{NO-BREAK SPACE}", text)
     # every other piece is what stands between \( and \)
     pieces = re.split(MATHEMATICS, text)
     return Markup(
