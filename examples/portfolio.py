@@ -67,7 +67,7 @@ def main(out: Path) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.8), layout="constrained")
     comparison.plot(measure="gap", against="seconds", ax=left)
     left.set(xscale="log", title="four methods, one portfolio")
-    left.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18))
+    left.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
     right.plot(risk, gain, "o-", color="#0072B2")
     for r, x, y in zip(frontier, risk, gain, strict=True):
         count = int(np.count_nonzero(r.x))
