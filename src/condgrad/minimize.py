@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from condgrad import _checks, ball, deadline, kernels, overflow, resuming
 from condgrad.arrays import Array, Space, copied, is_formed
 from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
-from condgrad.errors import MissingAbility
-from condgrad.kernels import readiness
-from condgrad.loop import Callback, Method, Progress, run
-from condgrad.methods import CG, CGS, PQN, SPG, ActiveSetCG
-from condgrad.methods.cgs_on_moments import CGSOnMoments, WholeStepCGS
-from condgrad.methods.in_turn import HeadStart, InTurn, UntilCompiled, UntilNear
-from condgrad.methods.interior import InteriorNewton
-from condgrad.newton.ascent import Newton
-from condgrad.newton.engines import dual_model
+from condgrad.choosing import LAZY, METHODS, Ending, RunOptions
+from condgrad.loop import Callback, Progress, run
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.result import Result
 from condgrad.rounding import membership_tolerance
-from condgrad.search.steps import Armijo, Exact, OpenLoop, StepRule, step_rule
+from condgrad.search.steps import Exact, OpenLoop, StepRule, step_rule
 from condgrad.sets.balls import Ball
-from condgrad.sets.constraints import Polytope
-from condgrad.sets.group_ball import GroupBall
-from condgrad.simple import Zero
 from condgrad.simple.oracle import Unknown
 from condgrad.stopping import RelativeGap, RelativeStationarity, StopRule
 
@@ -38,180 +26,6 @@ WORTH_RESUMING = 0.2
 """Seconds of a finished run below which nobody needs its bound to go on: a digest would take a part
 of them.
 """
-NEAR = 1e-3
-"""Gap, as a share of the size of F, at which "auto" leaves plain conditional gradients for pairwise
-steps where f is not convex: earlier they end in worse points, later they are slow to leave the
-mixture that they start from.
-"""
-HEAD_START = 100
-"""Projected gradients that go first on a ball of groups. Of 240 problems of 3 to 200 groups these
-solved every other one, most of them in a few milliseconds; on most others, whose data are
-correlated or whose ball is large, Newton's method is up to a thousand times as fast as they are.
-With 30 or 300 of them, 250 problems took a tenth longer.
-"""
-AUTO_MEMORY = 5
-"""Past oracle points that CGS uses where nobody asked for a number."""
-VERTEX_MEMORY = 50
-"""The same where oracle points are vertices, of which a solution is a mixture: a portfolio of 500
-assets takes 53 oracle calls with 40 of them, and more than 1400 with 5.
-"""
-MOST_REMEMBERED = 1 << 22
-"""Entries that so many vertices may have together; there are fewer where they would have more, but
-no less than 5.
-"""
-
-
-class MethodFactory(Protocol):
-    def __call__(self, f: Smooth, g: Simple, step: StepRule, memory: int) -> Method: ...
-
-
-def _require_convex(f: Smooth, method: str) -> None:
-    if not f.convex:
-        raise MissingAbility(
-            f"method={method!r} needs a convex f, and {f!r} says that it is not: take 'cgs', 'cg', 'away', 'pairwise', "
-            "'spg' or 'auto'"
-        )
-
-
-def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
-    """Newton chooses its own steps."""
-    _require_convex(f, "newton")
-    if memory or step != Exact():
-        raise ValueError("method='newton' chooses its own steps: leave step='exact' and memory=0")
-    model = dual_model(f, g)
-    if model is not None:
-        return Newton(f, g, model)
-    if isinstance(g.on, Polytope):
-        return InteriorNewton.of(f, g)
-    try:
-        return ball.FaceNewton.of(f, g)
-    except MissingAbility as missing:
-        raise MissingAbility(
-            "method='newton' knows h(Kx) and linear terms with ElasticNet, or Ridge or Zero on sets with faces, and "
-            "linear costs with TransportLaplacian or GroupLasso under Entropy on Transport, "
-            f"not f = {f!r} and g = {g!r}: {missing}; method='cgs' works for every pair"
-        ) from None
-
-
-def auto(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
-    """Newton where it is at hand and affordable, else SPG where g has a gradient and the set
-    projects, else CGS.
-
-    Where one of them has no step left, the next goes on from its best point.
-    """
-    if memory or step != Exact():
-        return cgs(f, g, step, memory)
-    methods = _most_promising_first(f, g, step)
-    return InTurn(next(methods), methods)
-
-
-def _most_promising_first(
-    f: Smooth, g: Simple, step: StepRule, warm: ball.Warm | None = None
-) -> Iterator[Method]:
-    """The methods of "auto", each made when it is asked for; `warm` is what an earlier run left."""
-    if not f.convex:
-        with suppress(MissingAbility):
-            yield SPG(f, g, window=1)
-        if isinstance(g, Zero) and not isinstance(step, OpenLoop):
-            yield UntilNear(cgs(f, g, step, 0), NEAR)
-            yield ActiveSetCG(f, g, step, pairwise=True)
-        yield cgs(f, g, step, 0)
-        return
-    model = dual_model(f, g)
-    if model is not None and model.affordable:
-        yield Newton(f, g, model)
-    with suppress(MissingAbility):
-        yield InteriorNewton.of(f, g)
-    faces = None
-    with suppress(MissingAbility):
-        faces = ball.FaceNewton.of(f, g, warm)
-    if faces is not None and faces.affordable:
-        if not readiness.available():
-            with suppress(MissingAbility):
-                yield UntilCompiled(SPG(f, g))
-        has_groups = isinstance(g.on, GroupBall)
-        yield HeadStart(SPG(f, g), HEAD_START, faces) if has_groups else faces
-    with suppress(MissingAbility):
-        yield SPG(f, g)
-    if faces is not None and not faces.affordable:
-        yield faces
-    if (
-        isinstance(g, Zero) and not f.mixes
-    ):  # a search over many vertices would ask f at every point
-        yield ActiveSetCG(f, g, step, pairwise=True, lazy=True)
-    yield cgs(f, g, step, _auto_memory(f, g))
-
-
-def _auto_memory(f: Smooth, g: Simple) -> int:
-    """How many oracle points CGS remembers by itself; none on plans that are never formed."""
-    if not g.on.forms_points:
-        return 0
-    space = f.space or g.on.space
-    shape = space.shape if space is not None else g.on.shape
-    if not isinstance(g, Zero) or shape is None:
-        return AUTO_MEMORY
-    return max(AUTO_MEMORY, min(VERTEX_MEMORY, MOST_REMEMBERED // max(1, math.prod(shape))))
-
-
-def spg(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
-    """Non-monotone by default, monotone with Armijo's rule and where f is not convex."""
-    if memory or not (step == Exact() or isinstance(step, Armijo)):
-        raise ValueError(
-            "method='spg' searches along projected gradients: step must be 'exact' (non-monotone), 'armijo' (monotone) "
-            f"or a steps.Armijo, and memory 0, got {step!r} and memory={memory}"
-        )
-    if isinstance(step, Armijo):
-        return SPG(f, g, window=1, armijo=step)
-    return SPG(f, g) if f.convex else SPG(f, g, window=1)
-
-
-def pqn(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
-    """Monotone always, with the parameters of Armijo's rule if it is given."""
-    _require_convex(f, "pqn")
-    if memory or not (step == Exact() or isinstance(step, Armijo)):
-        raise ValueError(
-            "method='pqn' tries the whole step and backtracks: step must be 'exact', 'armijo' or a steps.Armijo, "
-            f"and memory 0, got {step!r} and memory={memory}"
-        )
-    return PQN(f, g, armijo=step) if isinstance(step, Armijo) else PQN(f, g)
-
-
-def away(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
-    """Steps to the oracle's vertex or away from the worst known one."""
-    return _active_set(f, g, step, memory, pairwise=False)
-
-
-def pairwise(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
-    """Steps that move weight from the worst known vertex to the oracle's."""
-    return _active_set(f, g, step, memory, pairwise=True)
-
-
-def _active_set(f: Smooth, g: Simple, step: StepRule, memory: int, *, pairwise: bool) -> Method:
-    method = ActiveSetCG(f, g, step, pairwise)
-    if memory:
-        raise ValueError(
-            f"method={method.name!r} remembers its vertices anyway: leave memory=0, got {memory}"
-        )
-    return method
-
-
-def cgs(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
-    """The paper's Algorithm 1; on plans that are never formed, on their moments."""
-    if g.on.forms_points:
-        return CGS(f, g, step, memory)
-    return CGSOnMoments(f, g, step, memory) if f.convex else WholeStepCGS(f, g, step, memory)
-
-
-METHODS: dict[str, MethodFactory] = {
-    "cgs": cgs,
-    "cg": CG,
-    "away": away,
-    "pairwise": pairwise,
-    "spg": spg,
-    "pqn": pqn,
-    "newton": newton,
-    "auto": auto,
-}
 
 
 def minimize(
@@ -345,6 +159,8 @@ def minimize(
         _check_descent(f, rule, memory)
     _checks.whole("max_iter", max_iter, at_least=0)
     lazy = _checks.flag("lazy", lazy)
+    if lazy and method not in LAZY:
+        raise ValueError(f"lazy=True goes with method='away' or 'pairwise', got method={method!r}")
     progress = _checks.flag("progress", progress)
     if time_limit is not None:
         _checks.number("time_limit", time_limit, at_least=0.0)
@@ -359,23 +175,13 @@ def minimize(
             callback = _both(show, callback)
         earlier, kept, point = _earlier(f, g, x0, start, checkpoint, checkpoint_every)
         first = start_point(f, g.on, point)
-        chosen = METHODS[method](f, g, rule, memory)
-        if lazy:
-            if not isinstance(chosen, ActiveSetCG):
-                raise ValueError(
-                    f"lazy=True goes with method='away' or 'pairwise', got method={method!r}"
-                )
-            chosen = replace(chosen, lazy=True)
-        if earlier is not None and isinstance(chosen, CGS):
-            past = deque(resuming.in_space(s, Space.of(first)) for s in earlier.past)
-            chosen = replace(chosen, first=earlier.iterations, past=past)
         null = null_size(f, g, first) if earlier is None else earlier.certificate.null_size
-        if stop is None:
-            chosen = _ending_at(chosen, tol, null)
-        elif isinstance(chosen, Newton) and stop.name == "gap":
-            chosen = replace(chosen, wanted_absolutely=stop.tolerance)
+        options = RunOptions(rule, memory, lazy, Ending.of(stop, tol, null))
+        if earlier is not None:
+            past = tuple(resuming.in_space(s, Space.of(first)) for s in earlier.past)
+            options = replace(options, first=earlier.iterations, past=past)
         result = run(
-            chosen,
+            METHODS[method](f, g, options),
             first,
             null_size=null,
             stop=_stop_rule(f, tol, stop),
@@ -413,8 +219,7 @@ def minimize_next(
     """
     overflows = overflow.silent_in_our_code()
     with deadline.within(time_limit), kernels.with_signals_as_raised(), overflows:
-        methods = _most_promising_first(f, g, Exact(), warm)
-        method = _ending_at(InTurn(next(methods), methods), tol, null_size)
+        method = METHODS["auto"](f, g, RunOptions(ending=Ending(tol, null_size), warm=warm))
         return run(
             method, x, null_size=null_size, stop=RelativeGap(tol), max_iter=max_iter
         ).uninterrupted()
@@ -442,18 +247,6 @@ def _check_descent(f: Smooth, rule: StepRule, memory: int) -> None:
             f"step={rule!r} does not look at F and may let it rise: for {f!r}, which is not convex, take 'exact', "
             "'armijo' or 'short'"
         )
-
-
-def _ending_at(method: Method, tol: float, null: float) -> Method:
-    """The same method, which knows the gap that ends the run if it can use that."""
-    if isinstance(method, InTurn):
-        others = (_ending_at(each, tol, null) for each in method.others)
-        return InTurn(_ending_at(method.first, tol, null), others)
-    if isinstance(method, HeadStart):
-        return replace(method, other=_ending_at(method.other, tol, null))
-    if isinstance(method, ball.FaceNewton):
-        return replace(method, wanted=tol, null_size=null)
-    return replace(method, wanted=tol) if isinstance(method, Newton) else method
 
 
 def _earlier(

@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -166,9 +167,16 @@ class FaceNewton:
     name: ClassVar[str] = "newton"
 
     @classmethod
-    def of(cls, f: Smooth, g: Simple, warm: Warm | None = None) -> FaceNewton:
+    def of(
+        cls,
+        f: Smooth,
+        g: Simple,
+        *,
+        warm: Warm | None = None,
+        wanted: float = 0.0,
+        null_size: float = 0.0,
+    ) -> FaceNewton:
         """The method, or a sentence that names the missing piece."""
-        warm = warm or Warm()
         if not isinstance(g, Ridge | Zero | ElasticNet):
             raise MissingAbility(
                 f"{g!r} is no quadratic: Ridge and Zero are, and ElasticNet is one on each side of 0"
@@ -179,17 +187,18 @@ class FaceNewton:
         if readiness.mode() == "off":
             off = f"{readiness.VARIABLE}=off switches off the compiled code that it needs"
             raise MissingAbility(off)
+        made = partial(cls, f, g, wanted=wanted, null_size=null_size, warm=warm or Warm())
         if isinstance(f, BlockwiseLoss):
-            return cls(f, g, None, warm=warm)
+            return made(loss=None)
         if not isinstance(f, Multinomial):
-            return cls(f, g, FoldedLoss.of(f), warm=warm)
+            return made(loss=FoldedLoss.of(f))
         if not f.at_hand or is_torch(f.K):
             raise MissingAbility(f"{f!r} is no Multinomial of NumPy or SciPy data")
         if not isinstance(g.on, L1Ball | GroupBall | Penalised) or g.on.nonnegative:
             raise MissingAbility(
                 f"{g.on!r} is no L1Ball or GroupBall, where Multinomial needs one, or ElasticNet, for both signs"
             )
-        return cls(f, g, None, warm=warm)
+        return made(loss=None)
 
     @property
     def affordable(self) -> bool:
