@@ -50,7 +50,7 @@ no less than 5.
 """
 
 
-class Ending(NamedTuple):
+class WantedGap(NamedTuple):
     """The gap at which a run is to end, as far as that is known."""
 
     share: float = 0.0
@@ -60,7 +60,7 @@ class Ending(NamedTuple):
     absolutely: float = 0.0
 
     @classmethod
-    def of(cls, stop: StopRule | None, tol: float, null_size: float) -> Ending:
+    def of(cls, stop: StopRule | None, tol: float, null_size: float) -> WantedGap:
         """What a stop rule says of it, or `tol` where there is none."""
         if stop is None:
             return cls(tol, null_size)
@@ -74,7 +74,7 @@ class RunOptions:
     step: StepRule = Exact()
     memory: int = 0
     lazy: bool = False
-    ending: Ending = Ending()
+    wanted_gap: WantedGap = WantedGap()
     warm: ball.Warm | None = None
     """What the run before has left for this one, on a path."""
     first: int = 0
@@ -120,14 +120,14 @@ def _ascent(f: Smooth, g: Simple, options: RunOptions) -> Newton | None:
     model = dual_model(f, g)
     if model is None:
         return None
-    ending = options.ending
-    return Newton(f, g, model, wanted=ending.share, wanted_absolutely=ending.absolutely)
+    wanted_gap = options.wanted_gap
+    return Newton(f, g, model, wanted=wanted_gap.share, wanted_absolutely=wanted_gap.absolutely)
 
 
 def _faces(f: Smooth, g: Simple, options: RunOptions) -> ball.FaceNewton:
-    ending = options.ending
+    wanted_gap = options.wanted_gap
     return ball.FaceNewton.of(
-        f, g, warm=options.warm, wanted=ending.share, null_size=ending.null_size
+        f, g, warm=options.warm, wanted=wanted_gap.share, null_size=wanted_gap.null_size
     )
 
 

@@ -12,7 +12,7 @@ from condgrad import _checks, ball, deadline, kernels, overflow, resuming
 from condgrad.arrays import Array, Space, copied, is_formed
 from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
-from condgrad.choosing import LAZY, METHODS, Ending, RunOptions
+from condgrad.choosing import LAZY, METHODS, RunOptions, WantedGap
 from condgrad.loop import Callback, Progress, run
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.result import Result
@@ -176,7 +176,7 @@ def minimize(
         earlier, kept, point = _earlier(f, g, x0, start, checkpoint, checkpoint_every)
         first = start_point(f, g.on, point)
         null = null_size(f, g, first) if earlier is None else earlier.certificate.null_size
-        options = RunOptions(rule, memory, lazy, Ending.of(stop, tol, null))
+        options = RunOptions(rule, memory, lazy, WantedGap.of(stop, tol, null))
         if earlier is not None:
             past = tuple(resuming.in_space(s, Space.of(first)) for s in earlier.past)
             options = replace(options, first=earlier.iterations, past=past)
@@ -219,7 +219,7 @@ def minimize_next(
     """
     overflows = overflow.silent_in_our_code()
     with deadline.within(time_limit), kernels.with_signals_as_raised(), overflows:
-        method = METHODS["auto"](f, g, RunOptions(ending=Ending(tol, null_size), warm=warm))
+        method = METHODS["auto"](f, g, RunOptions(wanted_gap=WantedGap(tol, null_size), warm=warm))
         return run(
             method, x, null_size=null_size, stop=RelativeGap(tol), max_iter=max_iter
         ).uninterrupted()
