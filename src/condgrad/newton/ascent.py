@@ -30,8 +30,9 @@ from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 
 STEPS_TO_CERTIFY = 3
 """Steps of a stage before t = 1 after which its point is certified, again and again."""
-STAGE_RATIO = 0.5
-"""The t of a stage over that of the stage before.
+STAGE_RATIOS = (0.5, 0.7)
+"""The t of a stage over that of the stage before; the second where strain says that the first leads
+too far.
 
 With 0.25 the clouds of `python -m experiments bench geometry` take a quarter more passes, for steps
 that overshoot.
@@ -41,8 +42,13 @@ SHORTEST_CLIMB = 1e-10
 FRUITLESS = 5
 """Iterations in a row whose gains drown in rounding, after which no other will bring more."""
 ENTRY = 10.0
-"""The path is entered at the first stage whose gap is below this many times its tolerance. With 30,
-starts from coarse levels enter too late: on a GPU 100 000 points take 1.5 to 2.6 times as long."""
+"""A stage begins where its gap is below this many times its tolerance, and the strain below this
+many times what a quadratic allows.
+
+With 30 for the gap, starts from coarse levels enter too late: on a GPU 100 000 points take 1.5 to
+2.6 times as long. Without the strain features of 10 dimensions take twice the passes, and digits of
+64 nearly three times, for steps that overshoot.
+"""
 FAR = 100.0
 """Times a tolerance from which on a point is taken to be far from the path."""
 SETTLED = 1.5
@@ -109,10 +115,6 @@ class Progress(NamedTuple):
     """About the gap of the stage."""
     step: float = 0.0
     """How far the direction before was followed; 0 where a stage begins."""
-    kept: float = 0.5
-    """What that step brought, over what its slope promised: half of it, where the dual is a
-    quadratic.
-    """
     learnt: Any = None
     """What the direction before left for this one; None for the first of a run."""
     wanted: float = 0.0
@@ -170,6 +172,14 @@ class DualModel(Protocol):
     def is_carried(self, x: Any) -> bool:
         """Whether a start comes with a dual point of its own, from another problem."""
         return False
+
+    def strain(self, point: Any) -> float:
+        """How far the worst part of a point is from the path, over how far a quadratic holds there.
+
+        A stage is left where this is 1 at most. The gap of the whole may be small where that of a
+        part is not.
+        """
+        return 0.0
 
     def entry_gap(self, point: Any) -> float:
         """How far from the path a point is that was carried from another problem; infinite where
@@ -275,7 +285,6 @@ class Walk:
     gap: float | None = None
     """About that of the stage, where it is known."""
     step: float = 0.0
-    kept: float = 0.5
     promised: float = math.inf
     learnt: Any = None
     steps_in_stage: int = 0
@@ -328,20 +337,23 @@ class Walk:
         terms = self.primal.terms
         farthest = math.inf
 
-        def excess() -> float:
+        def excess_here() -> float:
             """The gap in units of what is near; at most 1 for a start that is."""
             near = ENTRY * model.stage_tolerance(self.t)
             gap = terms.f + self.t * terms.g - self.point.dual
+            if not carried:
+                excess = gap / near
+                return excess if excess > 1.0 else max(excess, model.strain(self.point) / ENTRY)
             # a start that is carried from elsewhere may have a better plan at z than the one it
             # comes with
-            return (min(gap, model.entry_gap(self.point)) if carried and gap > near else gap) / near
+            return (min(gap, model.entry_gap(self.point)) if gap > near else gap) / near
 
-        while (ratio := excess()) > 1.0 and self.t < farthest and not deadline.passed():
+        while (ratio := excess_here()) > 1.0 and self.t < farthest and not deadline.passed():
             if farthest == math.inf:
                 farthest = self._farthest_stage()
                 if ratio > FAR and farthest > 1.0 and not carried:
                     self._look_from(farthest)
-                    nearest = farthest * math.sqrt(max(0.0, excess()))
+                    nearest = farthest * math.sqrt(max(0.0, excess_here()))
                     if max(4.0, nearest) < farthest:
                         self._look_from(max(4.0, nearest))
                     continue
@@ -407,29 +419,34 @@ class Walk:
             and self.promised <= SETTLED * tolerance
             and self.gap <= FAR * tolerance
         )
-        return settled or self.gap <= tolerance
+        return (settled or self.gap <= tolerance) and self.model.strain(self.point) <= 1.0
 
     def enter_next_stage(self) -> None:
         """Begin where the stage before ended, or farther along the line through the last two ends."""
         self.z = self.point.z
-        self.point = None
-        last = self.last_end
+        before = self.last_end
         end = StageEnd(self.t, self.z)
-        self.t = max(1.0, STAGE_RATIO * self.t)
         self.last_end = end
         self.step = 0.0
         self.steps_in_stage = 0
-        ahead: Any = None
-        if last is not None and last.t != end.t:
-            share = (end.t - self.t) / (last.t - end.t)
-            moved = self.model.moved
-            ahead = self.evaluate(moved(moved(self.z, self.z, share), last.z, -share), self.t)
-            if self.model.stage_gap(ahead) <= FAR * self.model.stage_tolerance(self.t):
-                self.point = ahead
+        for ratio in STAGE_RATIOS:
+            self.point = None
+            self.t = max(1.0, ratio * end.t)
+            self.point = self._first_point(before, end)
+            if self.model.strain(self.point) <= ENTRY or deadline.passed():
                 return
-        self.point = self.evaluate(self.z, self.t)
-        if ahead is not None and ahead.dual > self.point.dual:
-            self.point = ahead
+
+    def _first_point(self, before: StageEnd | None, end: StageEnd) -> Any:
+        """Where a stage begins, from the ends of the two stages before."""
+        ahead: Any = None
+        if before is not None and before.t != end.t:
+            share = (end.t - self.t) / (before.t - end.t)
+            moved = self.model.moved
+            ahead = self.evaluate(moved(moved(end.z, end.z, share), before.z, -share), self.t)
+            if self.model.stage_gap(ahead) <= FAR * self.model.stage_tolerance(self.t):
+                return ahead
+        point = self.evaluate(end.z, self.t)
+        return ahead if ahead is not None and ahead.dual > point.dual else point
 
     def climb(self) -> bool:
         """A direction, and as far along it as the dual rises; False where there is nothing left to
@@ -437,7 +454,7 @@ class Walk:
         """
         assert self.gap is not None
         wanted = self.newton.wanted_gap(self.primal.terms.size)
-        progress = Progress(self.gap, self.step, self.kept, self.learnt, wanted)
+        progress = Progress(self.gap, self.step, self.learnt, wanted)
         ascent = self.model.ascent(self.point, progress)
         self.inner_iterations += ascent.inner_iterations
         self.learnt = ascent.learnt
@@ -451,12 +468,6 @@ class Walk:
             at_the_end = self.t == 1.0
             self.t = 1.0
             return not at_the_end
-        if ascent.is_newton:
-            self.kept = (
-                (self.point.dual - before) / (self.step * ascent.slope)
-                if ascent.slope > 0.0
-                else 0.0
-            )
         return True
 
     def _search(self, before: float, ascent: Ascent) -> tuple[float, Any]:

@@ -100,16 +100,6 @@ MOVING = 10.0
 """Entropies that a unit of mass costs, about, to be moved to where rounding needs it."""
 LEAST_SUM = 1e-290
 """The least sum of entries of a plan that has all its digits: smaller entries underflow."""
-FIRST_DAMPING, LEAST_DAMPING = 1.0, 0.02
-"""The damping of moments after a step that overshot, and that below which it is none; see
-`Hessian`.
-"""
-MORE_DAMPING, LESS_DAMPING = 4.0, 0.1
-"""By how much it grows after a further such step, and falls after a whole one."""
-OVERSHOT, ON_MODEL = 0.1, 0.3
-"""What a step brings over what its slope promised, a half by a quadratic: below and above which
-damping changes.
-"""
 
 
 class Support(NamedTuple):
@@ -144,7 +134,6 @@ class Learnt(NamedTuple):
     """What the directions of a run leave to the next one."""
 
     inverses: Inverses = Inverses()
-    damping: float = 0.0
     entropy: float = math.nan
     """Of the last Newton direction."""
     residual: float = math.inf
@@ -461,6 +450,21 @@ class EntropicLaplacian(EntropicPath):
         missing = 0.5 * total(namespace(self.b).abs(point.columns - self.b))
         return self.quadratic(point.S_Xt - z.P, point.S_Xs - z.Q) + MOVING * point.entropy * missing
 
+    def strain(self, point: PlanPoint) -> float:
+        """The part of one row or column in `stage_gap`, in entropies of its mass; the largest.
+
+        A quadratic holds for about one entropy. The gap is small also where a few outlying points,
+        that carry little mass, are off by hundreds, and steps from there overshoot.
+        """
+        if self.laplacian is None:
+            return 0.0
+        xp = namespace(self.a)
+        off_P = point.S_Xt - point.z.P
+        off_Q = point.S_Xs - point.z.Q
+        in_rows = xp.sum(off_P * self.gradient_in_P(off_P), axis=1) / self.a
+        in_columns = xp.sum(off_Q * self.gradient_in_Q(off_Q), axis=1) / self.b
+        return 0.5 * max(float(xp.max(in_rows)), float(xp.max(in_columns))) / point.entropy
+
     def slope_along(self, point: PlanPoint, direction: DualVariables) -> float:
         z = point.z
         in_moments = dot(point.S_Xt - z.P, direction.U) + dot(point.S_Xs - z.Q, direction.V)
@@ -563,8 +567,8 @@ class EntropicLaplacian(EntropicPath):
         )
         if overfull or bool(xp.any(columns < STARVED * self.b)):
             return self._fit(point, learnt._replace(fitted=overfull))
-        learnt = learnt._replace(damping=self._damping(learnt, progress), fitted=False)
-        hessian = Hessian(self, point, damping=learnt.damping)
+        learnt = learnt._replace(fitted=False)
+        hessian = Hessian(self, point)
         accuracy = self._accuracy(hessian, progress, learnt)
         hessian.precision = point.plan.product_precision(accuracy)
         learnt = learnt._replace(entropy=point.entropy, residual=hessian.residual_size)
@@ -601,30 +605,21 @@ class EntropicLaplacian(EntropicPath):
         direction = Moments(dv, 0.0 * point.z.P, 0.0 * point.z.Q)
         return Ascent(direction, slope, 1, is_newton=False, learnt=learnt)
 
-    def _damping(self, learnt: Learnt, progress: Progress) -> float:
-        """What the step before says of how much to damp the next direction."""
-        damping = learnt.damping
-        if progress.step == 0.0 or learnt.fitted or self.laplacian is None or self.whole_fits:
-            return damping
-        if progress.step < 1.0 or progress.kept < OVERSHOT:
-            return max(MORE_DAMPING * damping, FIRST_DAMPING)
-        if progress.kept > ON_MODEL:
-            damping *= LESS_DAMPING
-        return damping if damping > LEAST_DAMPING else 0.0
-
     def _accuracy(self, hessian: Hessian, progress: Progress, learnt: Learnt) -> float:
         """The residual of the next direction: as small as the last step says that Newton's model is
         exact, and no smaller than the gap wanted needs (Eisenstat and Walker, SIAM J. Sci. Comput.
         17, 1996, choice 2).
 
-        Near the end it falls with the gap in any case: parts of a plan with weak ties have residuals
-        that are small beside the others, and a direction that leaves them as they are leads nowhere.
+        Stages on the way ask for a rough direction alone. Near the end the residual falls with the
+        gap in any case: parts of a plan with weak ties have residuals that are small beside the
+        others, and a direction that leaves them as they are leads nowhere.
         """
+        on_the_way = hessian.entropy != self.entropy
         is_first = progress.step == 0.0 or learnt.entropy != hessian.entropy
-        if is_first or learnt.residual == 0.0:
+        if on_the_way or is_first or learnt.residual == 0.0:
             return INEXACT
         accuracy = min(INEXACT, hessian.residual_size / learnt.residual)
-        if hessian.entropy == self.entropy and progress.gap > 0.0:
+        if progress.gap > 0.0:
             gap_in_entropies = progress.gap / (self.entropy * self.polytope.mass)
             accuracy = min(accuracy, math.sqrt(gap_in_entropies))
             accuracy = max(accuracy, ENOUGH * progress.wanted / progress.gap)

@@ -14,10 +14,10 @@ terms. In more dimensions the plan sums W up from the factors of delta, in O(n m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from condgrad import passes
-from condgrad.arrays import Array, at_least, dot, namespace, smallest, total
+from condgrad.arrays import Array, at_least, dot, namespace, smallest
 from condgrad.newton.laplacian.moments import Moments, pairs
 
 if TYPE_CHECKING:
@@ -27,28 +27,10 @@ FEW_DIMENSIONS = 4
 """Up to here d^2 columns of products cost less than forming W."""
 
 
-class Damping(NamedTuple):
-    """What is added to the covariances of all rows, and of all columns."""
-
-    P: float
-    Q: float
-
-
 class Hessian:
-    """The Hessian of the dual at a plan, and minus its gradient there (`residual`).
+    """The Hessian of the dual at a plan, and minus its gradient there (`residual`)."""
 
-    `damping`, over the mean variance of a row or column, is added to all covariances of targets and
-    sources (Levenberg): a row that sends all its mass to one column has none, and nothing else
-    holds its moment back.
-    """
-
-    def __init__(
-        self,
-        model: EntropicLaplacian,
-        point: PlanPoint,
-        *,
-        damping: float = 0.0,
-    ) -> None:
+    def __init__(self, model: EntropicLaplacian, point: PlanPoint) -> None:
         self.model = model
         self.plan = point.plan
         self.entropy = point.entropy
@@ -58,25 +40,8 @@ class Hessian:
         self.S_Xt = point.S_Xt
         self.S_Xs = point.S_Xs
         self.few_dimensions = model.Xt.shape[1] <= FEW_DIMENSIONS
-        self.damping = (
-            self._damping(damping) if damping > 0.0 and model.laplacian is not None else None
-        )
         self.residual = Moments(
             model.b - self.columns, self.S_Xt - point.z.P, self.S_Xs - point.z.Q
-        )
-
-    def _damping(self, share: float) -> Damping:
-        point = self.point
-        d = self.S_Xt.shape[1]
-
-        def mean_variance(second: Array, first: Array, mass: Array) -> float:
-            squares = second[:, :: d + 1] if self.few_dimensions else second
-            variances = squares - first * first / at_least(smallest(mass), mass)[:, None]
-            return max(0.0, total(variances)) / (first.shape[0] * d * self.entropy)
-
-        in_P = mean_variance(point.S_Xt_second, self.S_Xt, self.model.a)
-        return Damping(
-            share * in_P, share * mean_variance(point.S_Xs_second, self.S_Xs, self.columns)
         )
 
     @property
@@ -108,9 +73,6 @@ class Hessian:
                 if self.few_dimensions
                 else self._centred_sums(dv, dU, dV)
             )
-        if self.damping is not None:
-            P = P - (self.damping.P * self.entropy) * dU
-            Q = Q - (self.damping.Q * self.entropy) * dV
         lift = self.columns * (dot(self.columns, dv) / model.polytope.mass)
         return Moments(v + lift, x.P - P, x.Q - Q)
 

@@ -290,20 +290,10 @@ class ShiftedBlocks:
         point = self.hessian.point
         xp = namespace(model.a)
         n = model.a.shape[0]
-        d = model.Xs.shape[1]
         second = xp.concat([point.S_Xt_second, point.S_Xs_second], axis=0)
         first = xp.concat([point.S_Xt, point.S_Xs], axis=0)
         mass = xp.concat([model.a, columns], axis=0)
         blocks = (second - pairs(first / mass[:, None], first)) / hessian.entropy
-        if hessian.damping is not None:
-            unit = xp.eye(d, dtype=blocks.dtype, device=blocks.device).reshape(1, d * d)
-            blocks = (
-                blocks
-                + xp.concat([0.0 * model.a + hessian.damping.P, 0.0 * columns + hessian.damping.Q])[
-                    :, None
-                ]
-                * unit
-            )
 
         def solve(P: Array, Q: Array) -> tuple[Array, Array]:
             both = schur_solve(
@@ -322,9 +312,6 @@ class ShiftedBlocks:
         point = self.hessian.point
         in_P = variances(point.S_Xt_second, point.S_Xt, model.a, hessian.entropy)
         in_Q = variances(point.S_Xs_second, point.S_Xs, columns, hessian.entropy)
-        if hessian.damping is not None:
-            in_P = in_P + hessian.damping.P
-            in_Q = in_Q + hessian.damping.Q
 
         def solve(P: Array, Q: Array) -> tuple[Array, Array]:
             P = schur_solve(lambda x: in_P * x, model.gradient_in_P, P)
