@@ -414,7 +414,7 @@ def test_what_newton_cannot_do() -> None:
     f = cg.smooth.LeastSquares(np.eye(3), np.ones(3))
     with pytest.raises(cg.MissingAbility, match=r"newton.*LeastSquares.*L2Ball.*has no faces"):
         cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L2Ball(1.0)), method="newton")
-    with pytest.raises(cg.MissingAbility, match=r"newton.*Linear.* is no h\(Kx\)"):
+    with pytest.raises(cg.MissingAbility, match=r"newton.*Linear.* is not a loss h\(Kx\)"):
         cg.minimize(
             cg.smooth.Linear(np.ones(3)),
             cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0)),
