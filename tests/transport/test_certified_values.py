@@ -174,7 +174,7 @@ class TestStreamedValues:
             terms = t.result.certificate.terms
             return terms.f + terms.g < float(judged(problem, t).lower) - 1e-14 * t.scale
 
-        assert any(lies_below(seed) for seed in range(12)) or not FINE
+        assert any(lies_below(seed) for seed in range(24)) or not FINE
 
     def test_repair_follows_the_rounding_of_scores(self) -> None:
         """A product of weights has none; else it falls like entropy and not with the number of points."""
