@@ -41,7 +41,7 @@ HOUSE = {
     "share of long lines": 0.01,
     "share of parallel assignments": 0.01,
     "functions above 25 branches": 0,
-    "groups of modules that import each other": 5,
+    "groups of modules that import each other": 4,
     "imports from inside the ball": 0,
     "modules that minimize needs": 120,
     "class names of several classes": 4,

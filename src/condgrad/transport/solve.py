@@ -435,7 +435,7 @@ def solve(
     problem = TransportProblem(f, g, points_of(cost, f, g))
     with deadline.within(time_limit), passes.counted() as count, _shared_by(workers):
         if start is None and streamed and method in ("auto", "newton"):
-            start = coarse_start(problem, cost, regularizers)
+            start = coarse_start(problem, cost, regularizers, solve)
         if start is None and method in ("auto", "newton"):
             start = self_start(problem, cost)
             # Newton proves what these potentials are worth, and has next to nothing to add

@@ -10,7 +10,7 @@ is entered as late as the carried point allows.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -368,15 +368,16 @@ def self_start(problem: TransportProblem, cost: Any) -> tuple[Array, Array] | No
 
 
 def coarse_start(
-    problem: TransportProblem, cost: Any, regularizers: Sequence[Any]
+    problem: TransportProblem,
+    cost: Any,
+    regularizers: Sequence[Any],
+    solve: Callable[..., TransportResult],
 ) -> DualStart | None:
     """The dual point of a tenth of the points, solved loosely and carried over; None where that
     would not help.
 
     The weight of the Laplacian follows: as neighbours are farther apart, a smooth field costs more.
     """
-    from condgrad.transport.solve import solve
-
     on = problem.g.on
     n = on.a.shape[0]
     m = on.b.shape[0]
