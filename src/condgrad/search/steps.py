@@ -160,7 +160,8 @@ class OpenLoop:
 class Short:
     """The minimiser of a quadratic model: min(1, (gap + mu D/2) / ((L + mu) D)), D = |s - x|^2.
 
-    L is the smoothness constant of f, and mu is the strong convexity constant of g. With mu > 0 each step multiplies F(x) - F* by L/(L + mu) or less.
+    L is the smoothness constant of f, and mu is the strong convexity constant of g. With mu > 0
+    each step multiplies F(x) - F* by L/(L + mu) or less.
 
     Examples
     --------
@@ -206,7 +207,7 @@ class Adaptive:
     growth : float
         The factor for an L that is too small; above 1.
     decay : float
-        The factor for the last L at the begin of the next step; above 0 and at most 1.
+        The factor for the last L at the beginning of the next step; above 0 and at most 1.
 
     Examples
     --------
@@ -246,7 +247,7 @@ class Adaptive:
 
     @staticmethod
     def _first(state: SearchState, D: float) -> float:
-        """The smallest L for which F(s) is no higher than the model; any L above 0 if F is linear."""
+        """The smallest L with a model no lower than F at s; any L above 0 if F is linear."""
         rise = state.restriction.value(np.ones(1)) - state.value + state.model_gap
         if not rise > 0.0:
             rise = state.rounding or state.model_gap
@@ -482,7 +483,7 @@ def _next_trial(
     high: float,
     slope_high: float,
 ) -> float:
-    """The proposal of Newton's or of the secant method; the midpoint if it is outside the bracket."""
+    """The proposal of Newton's or the secant method; the midpoint if that leaves the bracket."""
     curvature = 0.0 if here.curvature is None else float(here.curvature[0, 0])
     if curvature > 0.0:
         trial = t - slope / curvature
