@@ -73,7 +73,7 @@ class Trace:
     """The run by column: `trace["gap"]` is a NumPy array with an entry for each iteration.
 
     `value` is F at the iterate, `best_value` the best F so far, `lower_bound` the best bound so
-    far, and `gap` is `best_value - lower_bound`. `evaluations` (of f), `oracle_calls` and
+    far, and `gap` is `value - lower_bound`. `evaluations` (of f), `oracle_calls` and
     `inner_iterations` count from the start of the run, in the same way for all methods. `measure`
     is what the stopping rule compares with its tolerance.
 
