@@ -207,9 +207,9 @@ def path(
         without a constraint, and the first is a thousandth of it.
     n_radii : int
     ridge : float
-        At least 0; 0 is the lasso. The default is 0.5. If there may be no solution without a
-        constraint, the default grid is that of another ridge: a thousandth of the sum of squares of
-        a typical feature.
+        At least 0; 0 is the lasso. The default is 0.5. With 0 there may be no solution without a
+        constraint. Then the default grid is that of another ridge: a thousandth of the sum of
+        squares of a typical feature.
     alphas : int or array, optional
         For a path by penalties. A number asks for so many alphas on glmnet's grid: from the alpha
         at which the first coefficient leaves 0, down to `eps` times it. An array has the alphas
@@ -229,9 +229,9 @@ def path(
         For each fit, as in `condgrad.minimize`. The quadratic models that lead from one radius to
         the next count as iterations.
     time_limit : float, optional
-        Seconds for the whole path. Each fit gets the time that is left. If none is left, a fit only
-        evaluates its start. A warning tells how many fits the limit cut short. These have gaps,
-        too.
+        Seconds for the whole path. Each fit gets the time that is left. If none is left, the other
+        points repeat the last solution, with an infinite gap. A warning tells how many fits the
+        limit cut short.
     progress : bool
         Show a live line on the terminal, one for the whole path.
 
