@@ -163,7 +163,7 @@ class LogisticClassifier(LinearClassifier):
 
     @block_by_block
     def predict_log_proba(self, X: Any, offset: Any = None) -> Any:
-        """The logarithms of the probabilities. They are finite even if a probability rounds to 0."""
+        """The logarithms of the probabilities, exact even if a probability rounds to 0."""
         return self._log_proba(self._scores(X, offset))
 
     @block_by_block
