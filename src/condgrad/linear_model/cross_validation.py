@@ -160,7 +160,7 @@ class Searched(SearchParameters, LinearEstimator):
         means = self.scores_.mean(axis=2)
         errors = standard_errors(self.scores_)
         row, best = self._best(means)
-        # the penalty falls along a row, so the first score that is good enough is the simplest model
+        # the penalty falls along a row: the first score that is good enough is the simplest model
         enough = means[row] >= means[row, best] - errors[row, best]
         self._selected = self._tell_choice(row, best, int(np.flatnonzero(enough)[0]))
         ranks = 1 + np.searchsorted(
@@ -314,7 +314,7 @@ def score_fold(
 
 
 def some_rows(X: Any, rows: Any) -> Any:
-    """Some rows of the data. An array stored by columns stays so: paths copy columns of wide data."""
+    """Some rows of the data. An array stored by columns stays so, as paths copy columns."""
     if scipy.sparse.issparse(X) or not X.flags.f_contiguous:
         return X[rows]
     return np.take(
@@ -397,7 +397,7 @@ def best_cell(means: Any) -> tuple[int, int]:
 
 
 class CrossValidated(GridOfRadii, Searched):
-    """A fit for the radius and the ridge that a rule chooses by their scores on held-out samples."""
+    """A fit whose radius and ridge are chosen by scores on held-out samples."""
 
     chosen_names = "radius_ and ridge_"
     tried_names = "radii, ridges"
@@ -416,7 +416,7 @@ class CrossValidated(GridOfRadii, Searched):
         return [[Size(ridge, radius=radius) for radius in self.radii_] for ridge in self.ridges_]
 
     def _best(self, means: Any) -> tuple[int, int]:
-        """The highest mean score. Of equal ones: the smallest radius, and for it the largest ridge."""
+        """The highest mean score. Of equal ones: the smallest radius, then the largest ridge."""
         by_ridge = np.argsort(self.ridges_, kind="stable")
         row, column = best_cell(means[by_ridge])
         return int(by_ridge[row]), column
