@@ -1,4 +1,4 @@
-"""Choose the strength of a penalty by cross-validation, along paths that begin at coefficients 0."""
+"""Choose the strength of a penalty by cross-validation, along paths that begin at coef = 0."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PenaltySearched(Searched):
         raise NotImplementedError
 
     def _strengths(self) -> Any:
-        """The strengths to try: a row for each l1_ratio, from the largest penalty to the smallest."""
+        """The strengths to try: a row for each l1_ratio, from the largest penalty down."""
         raise NotImplementedError
 
     def _sizes(self, task: Task) -> list[list[Size]]:

@@ -107,7 +107,7 @@ class Polytope(Set):
         self.nonnegative = bool((self.lower >= 0.0).all())
 
     def _scale_to_unit(self) -> float:
-        """Scale rows to length 1 and right-hand sides to size 1, by powers of 2: these are exact."""
+        """Scale rows to length 1 and right-hand sides to size 1, by powers of 2: that is exact."""
         sizes = [np.ones(0)]
         for A, b in ((self.A_ub, self.b_ub), (self.A_eq, self.b_eq)):
             lengths = np.sqrt((A * A).sum(axis=1))
