@@ -233,7 +233,7 @@ class InteriorPath:
     def _falls(
         self, point: ObjectivePoint, there: InnerPoint, step: Step, length: float, goal: float
     ) -> bool:
-        """Whether F plus the barrier, with weight `goal`, falls by `FALLING` times the prediction."""
+        """Whether F plus `goal` times the barrier falls by `FALLING` times the prediction."""
         at = self.at
         slope = dot(self._gradient(), step.v) - goal * float((step.s / at.s).sum())
         rise = point.value - self.point.value - goal * float(np.log(there.s / at.s).sum())

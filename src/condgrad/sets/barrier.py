@@ -53,14 +53,14 @@ difference of two neighbours."""
 MOSTLY_ZERO = 0.1
 """Rows with a smaller share of nonzero entries are stored in a sparse format."""
 SAME_ROWS = 1e-14
-"""This share of the largest diagonal entry is added to the diagonal, since equations may be linearly
-dependent."""
+"""This share of the largest diagonal entry is added to the diagonal, since equations may depend
+linearly on each other."""
 BLOCK = 1000
 """How many rows are multiplied before the time limit is checked again."""
 DIGITS = 1e-10
 """A solution is exact enough if its residual is at most this share of the right-hand side."""
 REFINEMENTS = 4
-"""How often the residual is computed. If it is too large, a step of iterative refinement follows."""
+"""How often the residual is computed. If it is too large, a step of refinement follows."""
 
 
 @dataclass(frozen=True)
