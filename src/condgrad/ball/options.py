@@ -34,8 +34,8 @@ class Options:
     """After so many steps in one working set, the gradient of the full problem is computed again,
     even if the working set is not finished."""
     largest_model: int = 4096
-    """For several classes or Dask's blocks, another part computes the Hessian. With more coordinates
-    it is not computed, and projected gradients continue."""
+    """For several classes or Dask's blocks, another part computes the Hessian. If there are more
+    coordinates, it is not computed, and projected gradients continue."""
     wide_box: int = 500
     """On a box or simplex with more coordinates than this and than samples, projected gradients go
     first, because each model would have all coordinates."""
@@ -98,7 +98,7 @@ class Options:
     # Inside the ball, where the constraint is not active.
     inside_steps: int = 300
     """If conjugate gradients take more steps, a matrix with one row for each sample is factored
-    instead. It is also the limit on passes of liblinear, which makes a start for a squared hinge."""
+    instead. It is also the limit on passes of liblinear, which finds a start for a squared hinge."""
     factor_passes: int = 5000
     """This matrix is factored at once if that takes less time than so many passes over the data."""
     most_samples: int = 4000

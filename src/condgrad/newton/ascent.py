@@ -32,7 +32,7 @@ from condgrad.rounding import NO_GAIN
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 
 STEPS_TO_CERTIFY = 3
-"""In stages before t = 1, a feasible point is made and certified after each so many steps."""
+"""A feasible point is made and certified after each so many steps of a stage."""
 STAGE_RATIO = 0.5
 """The t of a stage divided by that of the stage before.
 
@@ -52,7 +52,7 @@ FAR = 100.0
 """
 SETTLED = 1.5
 """A stage is finished after a whole Newton step whose slope was at most this many times its
-tolerance.
+tolerance, unless the gap is still more than `FAR` times the tolerance.
 
 A Newton step leaves a gap of about the square of its slope, in units of the entropy.
 """
@@ -515,8 +515,8 @@ class Walk:
         self.gap = self.primal.terms.value - self.point.dual if self.t == 1.0 else None
 
     def _is_worth_a_plan(self) -> bool:
-        """Whether to make a plan: before t = 1 after some steps; at t = 1 if the gap is small, by an
-        estimate that needs no plan.
+        """Whether to make a plan: after each `STEPS_TO_CERTIFY` steps of a stage (at t = 1 only if
+        plans are cheap), and at t = 1 if the gap is small by an estimate that needs no plan.
         """
         model = self.model
         dear = self.model.proofs_are_dear
