@@ -98,7 +98,7 @@ class Options:
     # Inside the ball, where the constraint is not active.
     inside_steps: int = 300
     """If conjugate gradients take more steps, a matrix with one row for each sample is factored
-    instead. It is also the limit on passes of liblinear, which finds a start for a squared hinge."""
+    instead. The limit also holds for passes of liblinear, which finds a start for a squared hinge."""
     factor_passes: int = 5000
     """This matrix is factored at once if that takes less time than so many passes over the data."""
     most_samples: int = 4000

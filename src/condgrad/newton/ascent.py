@@ -269,8 +269,7 @@ class StageEnd(NamedTuple):
 
 @dataclass
 class Walk:
-    """A run of Newton's method along the path: its point, what it has proved, what it has learnt.
-    """
+    """A run of Newton's method along the path: its point, what it has proved, what it has learnt."""
 
     newton: Newton
     x: Array = field(repr=False)
