@@ -16,7 +16,7 @@ from condgrad.certificate import Certificate
 from condgrad.errors import require_extra
 
 FEW_POINTS = 20
-"""A plot marks its points where there are no more than these: one alone makes no line."""
+"""Up to this many points, a plot marks each of them: a single point makes no line."""
 
 
 class Status(Enum):
@@ -66,7 +66,7 @@ ADVICE = {
     Status.ITERATION_LIMIT: "Raise max_iter or tol",
     Status.TIME_LIMIT: "Raise time_limit or tol",
 }
-"""What the user of an estimator may do about a run that fell short."""
+"""What the user of an estimator may do about a run that did not converge."""
 
 
 class Trace:
@@ -74,8 +74,8 @@ class Trace:
 
     `value` is F at the iterate, `best_value` the best F so far, `lower_bound` the best bound so
     far, and `gap` is `value - lower_bound`. `evaluations` (of f), `oracle_calls` and
-    `inner_iterations` count from the start, alike for all methods. `measure` is what the stopping
-    rule compares with its tolerance.
+    `inner_iterations` count from the start of the run, in the same way for all methods. `measure`
+    is what the stopping rule compares with its tolerance.
 
     Parameters
     ----------
@@ -141,11 +141,11 @@ class Trace:
     def plot(self, *, against: str = "iteration", label: str | None = None, ax: Any = None) -> Any:
         """How far the best value may be from F*, on a log scale, against `iteration` or `seconds`.
 
-        The certified gap is what was known at the time; the distance to the last lower bound is
-        what is known in hindsight. The two meet at the end. A distance of 0 is drawn at one
-        rounding unit of the largest value. With a label only the certified gap is drawn, so that
-        several runs can share an axis; `condgrad.compare` does that for runs on one problem.
-        Returns the matplotlib axes.
+        There are two curves. The certified gap uses the lower bound of its time. The other curve
+        uses the last lower bound, which was only known at the end. The two meet at the end. A
+        distance of 0 is drawn at one rounding unit of the largest value. With a label only the
+        certified gap is drawn, so that several runs can share an axis; `condgrad.compare` does
+        that for runs on one problem. Returns the matplotlib axes.
         """
         pyplot = require_extra("matplotlib.pyplot", extra="plot", purpose="Trace.plot")
         if against not in ("iteration", "seconds"):
@@ -175,7 +175,9 @@ class Trace:
 
 
 def draw_distance(ax: Any, spent: Any, value: Any, lower: Any, *, label: str, **style: Any) -> None:
-    """value - lower against what was spent; at least a rounding unit, as a log scale has no 0."""
+    """value - lower, against iterations or seconds; at least a rounding unit, since a log scale
+    has no 0.
+    """
     rounding = np.finfo(np.float64).eps * (np.abs(value).max(initial=0.0) or 1.0)
     marker = "." if len(value) <= FEW_POINTS else None
     ax.plot(spent, np.maximum(value - lower, rounding), marker=marker, label=label, **style)
@@ -190,7 +192,7 @@ class Result:
     x : array
         The point.
     certificate : Certificate
-        Value, bound, and who proved each.
+        The value and the bound, and at which iterate each was found.
     status : Status
         Why the run ended.
     message : str
@@ -200,14 +202,14 @@ class Result:
     trace : Trace
         The run by column.
     method : str
-        The method that ran, such as "cgs"; for "auto" the one it took, or those it took one after
-        the other.
+        The method that ran, such as "cgs". For "auto": the method or methods that it chose, in
+        their order.
     past : tuple of arrays
-        The oracle points that the next step of CGS would have used, for a run that goes on from
-        here.
+        The oracle points that the next step of CGS would have used. A run that continues from
+        this result uses them.
     digest : str, optional
-        A checksum that identifies the problem; None where there is none. A run that goes on from
-        here keeps the bound only where the digests agree.
+        A checksum that identifies the problem, if there is one. A run that continues from this
+        result keeps its bound only if the digests agree.
 
     Examples
     --------
@@ -236,7 +238,7 @@ class Result:
 
     @property
     def lower_bound(self) -> float:
-        """A number that F* cannot be below."""
+        """The proved lower bound: F* is at least this number."""
         return self.certificate.lower_bound
 
     @property
@@ -246,8 +248,8 @@ class Result:
 
     @property
     def scale(self) -> float:
-        """What the gap is measured against: |f| + |g| at x, or a hundredth of |f| + |g| at the null
-        point, whichever is larger.
+        """What the gap is divided by: |f| + |g| at x, or a hundredth of |f| + |g| at the null
+        point (the point of the set nearest to the origin), whichever is larger.
         """
         return self.certificate.scale
 
@@ -258,8 +260,8 @@ class Result:
 
     @property
     def stationarity(self) -> float | None:
-        """How far x is from a stationary point, where f is not convex; None where f is convex,
-        since there the gap proves more.
+        """The certified stationarity gap of x if f is not convex. It is None if f is convex, since
+        then the gap proves more.
 
         It is an upper bound on <c, x> + g(x) - min_s [<c, s> + g(s)] with c = grad f(x). To first
         order, no point s of the set lowers F by more.
@@ -278,7 +280,7 @@ class Result:
         save(self, path)
 
     def uninterrupted(self) -> Result:
-        """This result, or KeyboardInterrupt where Ctrl-C ended the run.
+        """This result; raises KeyboardInterrupt if Ctrl-C ended the run.
 
         This is for code that calls `minimize` for its own user. When Ctrl-C ends the run, an
         estimator or a search over many fits must end too; it must not go on with an unfinished
@@ -320,7 +322,9 @@ class Result:
 
 
 class AnswerOfRun:
-    """An answer that stands on the result of a run and has its proof."""
+    """An answer made from the result of a run. It has the value, the bound and the status of this
+    result.
+    """
 
     result: Result
 
@@ -331,7 +335,7 @@ class AnswerOfRun:
 
     @property
     def lower_bound(self) -> float:
-        """A number that F* cannot be below."""
+        """The proved lower bound: F* is at least this number."""
         return self.result.lower_bound
 
     @property
@@ -341,7 +345,7 @@ class AnswerOfRun:
 
     @property
     def scale(self) -> float:
-        """What the gap is measured against; see `condgrad.certificate`."""
+        """What the gap is divided by; see `condgrad.certificate`."""
         return self.result.scale
 
     @property
@@ -351,7 +355,7 @@ class AnswerOfRun:
 
     @property
     def stationarity(self) -> float | None:
-        """How far the answer is from a stationary point, where f is not convex; see `Result`."""
+        """The certified stationarity gap of the answer if f is not convex; see `Result`."""
         return self.result.stationarity
 
     @property
@@ -376,12 +380,12 @@ class AnswerOfRun:
 
     @property
     def iterations(self) -> int:
-        """What the run took."""
+        """How many iterations the run took."""
         return self.result.iterations
 
     @property
     def seconds(self) -> float:
-        """What the run took."""
+        """How many seconds the run took."""
         return self.result.seconds
 
     @property

@@ -18,8 +18,8 @@ __all__ = ["FixedPoint", "RelativeGap", "RelativeStationarity", "StopRule"]
 class StopRule(Protocol):
     """A rule that ends a run as converged, as soon as its measure is at most its tolerance.
 
-    `name` says what it measures, for messages. The measure is computed at every iterate, from the
-    iterate and the certificate so far.
+    `name` says what it measures; messages use it. The measure is computed at every iterate, from
+    the iterate and the certificate so far.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class StopRule(Protocol):
         """The number that must fall to the tolerance."""
 
     def answer(self, iterate: Iterate, certificate: Certificate, k: int) -> Certificate:
-        """What the rule has proved when it is met at iteration k."""
+        """The answer, with its proof, when the rule is met at iteration k."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class RelativeGap:
         return certificate.relative_gap
 
     def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
-        """gap / scale, whatever the iterate."""
+        """gap / scale. It does not depend on the iterate."""
         return self.of(certificate)
 
     def answer(self, iterate: Iterate, certificate: Certificate, k: int) -> Certificate:

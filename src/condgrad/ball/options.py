@@ -1,7 +1,8 @@
 """Every threshold of the engine outside compiled code, in the order of its use.
 
-All are ratios of numbers of one unit, or counts: data, F or x in other units take the same steps.
-Measured on 43 problems (colon, prostate, lymphoma, BASEHOCK, a9a and random data) with one thread.
+All are counts, or ratios of numbers in the same unit. So other units of the data, F or x change no
+decision. They were measured on 43 problems (colon, prostate, lymphoma, BASEHOCK, a9a and random
+data) with one thread.
 """
 
 from __future__ import annotations
@@ -11,99 +12,110 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Options:
-    """How the engine goes about its work; `OPTIONS` are those in use."""
+    """The thresholds of the engine; `OPTIONS` are those in use."""
 
     # The working set.
     first_size: int = 50
-    """Coordinates of the first one; half as many are added to those that are not 0 in any."""
+    """The number of coordinates of the first working set. A later one has the coordinates that are
+    not 0, and at least half of this number besides."""
     growth: int = 4
-    """One that brought little is followed by one so many times larger. The first one of data with
-    more samples than features is smaller by as much: there Gram matrices cost most."""
+    """If a working set brought little, the next one is larger by this factor. The first one is
+    smaller by this factor if there are more samples than features: then Gram matrices are the most
+    expensive part."""
     near: float = 0.8
-    """A coordinate whose pull is at least this share of the multiplier is in the next one."""
+    """A coordinate is a candidate if its slope is at least this share of the multiplier. The next
+    working set need not be larger than the number of candidates and coordinates that are not 0."""
     most_of_all: float = 1.5
-    """All n coordinates are taken where n is at most so many times the size."""
+    """If n is at most this factor times the size of a working set, all n coordinates are taken."""
     slow: float = 0.1
-    """A working set that leaves more than this share of the gap is followed by a larger one; one
-    whose own gap is less than this share has done its work."""
+    """If more than this share of the gap is left after a working set, the next one is larger. A
+    working set is finished once its own gap is less than this share of the gap."""
     newton_steps: int = 50
-    """Then the full problem is looked at again, whatever is left to gain."""
+    """After so many steps in one working set, the gradient of the full problem is computed again,
+    even if the working set is not finished."""
     largest_model: int = 4096
-    """Coordinates beyond which a Hessian that others compute, of classes or of Dask's blocks, is
-    not asked for: projected gradients go on."""
+    """For several classes or Dask's blocks, another part computes the Hessian. If there are more
+    coordinates, it is not computed, and projected gradients continue."""
     wide_box: int = 500
-    """On a box or simplex whose coordinates are more than these and than the samples, projected
-    gradients go first: there all coordinates are in each model."""
+    """On a box or simplex with more coordinates than this and than samples, projected gradients go
+    first, because each model would have all coordinates."""
 
     # Models.
     accuracy: float = 1e-4
-    """The gap of a model's least point, as a share of what the model falls by."""
+    """A model is minimised until its gap is at most this share of the fall of the model."""
     accuracy_by_products: float = 0.1
-    """The same where each digit costs products with K: a tenth costs no Newton step more."""
+    """The same if each digit costs products with K. A tenth is enough: the number of Newton steps
+    does not grow."""
     rounds: int = 1000
-    """Rounds of the quadratic program: far more than it was ever seen to take."""
+    """The limit on rounds of the quadratic program. No known problem takes nearly as many."""
     wide: int = 200
-    """A model of more coordinates than these, and than twice the samples, is kept by rows."""
+    """A model with more coordinates than this, and than twice the samples, stores the rows of the
+    data in place of a Gram matrix."""
     most_copied: int = 1 << 25
-    """Entries of a matrix beyond which no model is made: projected gradients go on."""
+    """If a matrix has more entries, no model is made, and projected gradients continue."""
     passes: int = 1500
-    """A sparse model of k coordinates goes by products where k^3 is more than so many times its
-    entries: conjugate gradients take less time there than factors."""
+    """If k^3 is more than this times the entries of a sparse model of k coordinates, the model is
+    solved by conjugate gradients: they take less time there than a factorisation."""
     slope_curvature: float = 1e-12
-    """Curvature for coordinates along which F is linear: this share of the steepest slope over the
-    size of the set."""
+    """Coordinates along which F is linear get a small curvature: this share of the steepest slope,
+    divided by the size of the set."""
     mostly_stored: float = 0.4
-    """Columns of a sparse K with more of their entries stored are taken as dense ones."""
+    """A column of a sparse K is treated as dense if more than this share of its entries is stored.
+    """
     nearly_full: float = 0.9
-    """A sparse column with more of its entries stored is centred. Of one with more zeros, centring
-    leaves a tenth of its square at least, and would save one digit at most."""
+    """A sparse column is centred if more than this share of its entries is stored. For any other
+    column centring leaves at least a tenth of its sum of squares, so it would save at most one
+    digit."""
     block: int = 1 << 29
-    """Multiplications of a Gram matrix between two looks at the clock."""
+    """How many multiplications of a Gram matrix are done before the time limit is checked again."""
     long: int = 1000
-    """A model of more coordinates runs in a thread, so that deadlines and Ctrl-C end it."""
+    """A model with more coordinates runs in a thread, so that deadlines and Ctrl-C can end it."""
     look: float = 0.02
-    """Seconds between two looks at the clock meanwhile."""
+    """How many seconds later the time limit is checked again while such a thread runs."""
 
     group_rounds: int = 100
-    """Rounds of projected gradients and Newton steps for a model on a ball of groups. Of 1450 models
-    of 600 random problems half took one round, 99 in a hundred ten, and one took all of these."""
+    """The limit on rounds for a model on a ball of groups. A round has projected gradients and a
+    Newton step. Of 1450 models of 600 random problems half took one round, 99 % took at most ten,
+    and one reached this limit."""
     group_projections: int = 5
-    """Projected gradients in each. Twenty took up to ten times as long where more groups than
-    samples matter (lymphoma62)."""
+    """The number of projected gradients in each round. With twenty, fits took up to ten times as
+    long if more groups than samples matter (lymphoma62)."""
     group_shortest: float = 0.5**11
-    """Newton steps in them are halved down to this. Where H is singular on the entries that are
-    not 0, an eighth was too long: no step fell."""
+    """The Newton step of a round is halved no further than this. If H is singular on the entries
+    that are not 0, even an eighth of the step was too long for the model to fall."""
 
     # The line search.
     flat: float = 0.3
-    """It ends where the slope is at most this share of that at its start."""
+    """It ends once the slope is at most this share of the slope at its start."""
     narrow: float = 1e-6
-    """It ends on a kink once its bracket is this share of the step."""
+    """At a kink of F it ends once its bracket is at most this share of the step."""
     shortest_step: float = 1e-10
     hidden_fall: float = 1e-9
-    """A fall along the boundary below this share of the multiplier's part in it is computed with
-    that part taken out: rounding would hide it."""
+    """Between two points on the boundary of the ball, the norm does not change. If F falls by less
+    than this share of multiplier times radius, the multiplier times the change of the norm, which
+    is 0, is subtracted term by term: its rounding would hide the fall."""
 
-    # Inside the ball, where the constraint is slack.
+    # Inside the ball, where the constraint is not active.
     inside_steps: int = 300
-    """Conjugate gradients that take more give way to factors with a row a sample; and the passes
-    of liblinear for a start of a squared hinge."""
+    """If conjugate gradients take more steps, a matrix with one row for each sample is factored
+    instead. The limit also holds for passes of liblinear, which finds a start for a squared hinge."""
     factor_passes: int = 5000
-    """Those factors are taken at once where they cost fewer passes over the data."""
+    """This matrix is factored at once if that takes less time than so many passes over the data."""
     most_samples: int = 4000
-    """They are never taken for more samples."""
+    """It is never factored for more samples."""
 
-    # The dual with a variable a sample.
+    # The dual with one variable for each sample.
     dual_steps: int = 30
-    """Newton steps at most; five are usual."""
+    """The limit on Newton steps; five are usual."""
     dual_gap: float = 1e-9
-    """It ends at this gap, as a share of F."""
+    """It ends once the gap is at most this share of F."""
     exact: float = 1e-13
-    """The balance of the intercept, as a share of sum |theta_i|, and the gap of quadratic
-    programs in the samples, as a share of their fall."""
+    """The tolerance of two equations: of the sum of theta_i, which is 0 with an intercept, as a
+    share of sum |theta_i|; and of quadratic programs with one variable for each sample, whose gap
+    may be this share of their fall."""
     short_step: float = 0.01
-    """Three steps shorter than this end it: too few coordinates matter. And how exactly the
-    lowest point on the way to the end of a model of classes or blocks is found."""
+    """It ends after three steps shorter than this, because then too few coordinates matter. It is
+    also how exactly the line search of a model of classes or blocks is solved."""
 
 
 OPTIONS = Options()

@@ -77,7 +77,7 @@ class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # ty
         return [self.smooth_part(X, np.where(codes == k, 1.0, -1.0), **options) for k in positives]
 
     def _class_weights(self, y: Any, codes: Any, weights: Any) -> Any:
-        """The weight of each sample's class; a balanced one makes all classes weigh alike."""
+        """The weight of each sample's class; "balanced" gives all classes the same total weight."""
         if self.class_weight != "balanced":
             return compute_class_weight(self.class_weight, classes=self.classes_, y=y)[codes]
         mass = np.bincount(codes, weights=weights)
@@ -123,8 +123,8 @@ class LogisticClassifier(LinearClassifier):
 
     @property
     def _joint(self) -> bool:
-        """Whether one softmax loss has all classes; for two it would be the logistic loss with
-        twice the variables.
+        """Whether one softmax loss is fitted for all classes. Not for two classes: there it would
+        be the logistic loss with twice as many variables.
         """
         if self.multi_class not in ("ovr", "multinomial"):
             raise ValueError(
@@ -163,7 +163,7 @@ class LogisticClassifier(LinearClassifier):
 
     @block_by_block
     def predict_log_proba(self, X: Any, offset: Any = None) -> Any:
-        """The logarithms of the probabilities. They are exact also if a probability rounds to 0."""
+        """The logarithms of the probabilities, exact even if a probability rounds to 0."""
         return self._log_proba(self._scores(X, offset))
 
     @block_by_block
@@ -223,10 +223,11 @@ class ConstrainedLogisticRegression(RadiusFit, LogisticClassifier):
     penalty_factors : array, shape (features,), optional
         A factor >= 0 for each coefficient in both norms, in addition to `standardize`: sum_j
         factor_j |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature with factor 2
-        must be twice as useful to enter the model. A feature with factor 0 has no penalty and is
-        always in the model. If it is a combination of other features with factor 0, its coefficient
-        is 0, with a warning. If features with factor 0 separate the classes by themselves, this is
-        an error. A factor of 0 does not work with Dask's data, `positive` or a softmax loss.
+        enters the model only if the loss falls twice as steeply along it. A feature with factor 0
+        has no penalty and is always in the model. If it is a combination of other features with
+        factor 0, its coefficient is 0, with a warning. If features with factor 0 separate the
+        classes by themselves, this is an error. A factor of 0 does not work with Dask's data,
+        `positive` or a softmax loss.
     impute : {"median", "mean"}, optional
         Replace a missing entry (NaN) of X by the median or the mean of its feature in the samples
         of the fit. In a search, each fold uses its own training samples. `predict` uses the same

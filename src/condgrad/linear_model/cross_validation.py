@@ -1,4 +1,4 @@
-"""The radius and the ridge by cross-validation, along warm-started paths."""
+"""Choose the radius and the ridge by cross-validation, along warm-started paths."""
 
 from __future__ import annotations
 
@@ -42,14 +42,15 @@ from condgrad.result import Status
 from condgrad.smooth.row_blocks import RowBlocks
 
 SHARE_OF_SEARCH = 0.9
-"""What the search may take of a time limit; the rest is for the fit to all samples."""
+"""The part of a time limit that the search may take; the rest is for the fit to all samples."""
 
 CHOOSING_TOL = 1e-4
-"""The least tolerance of the fits of a search: scores on held-out samples are no finer than this.
+"""The smallest tolerance of the fits of a search. More exact fits would not change the scores on
+held-out samples by more than chance does.
 """
 
 MOST_COEFFICIENTS = 1 << 22
-"""Coefficients of models that are multiplied with held-out samples at once."""
+"""The largest number of coefficients that are multiplied with held-out samples at once."""
 
 SELECTIONS = ("best", "1se")
 
@@ -57,40 +58,43 @@ Scorer = Callable[..., float]
 
 
 class Searched(SearchParameters, LinearEstimator):
-    """A fit for the size of coefficients that a rule chooses by scores on held-out samples."""
+    """A fit whose radius or penalty is chosen by scores on held-out samples."""
 
     default_scoring: str
-    """What `_default_score` computes, by the name that scikit-learn has for it."""
+    """scikit-learn's name for what `_default_score` computes."""
 
     scores_: Any
 
     selections: tuple[str, ...] = SELECTIONS
-    """What `selection` may be."""
+    """The allowed values of `selection`."""
 
     @abstractmethod
     def _set_grid(self, tasks: Sequence[Task], solver: Solver, line: FitsLine) -> None:
-        """Set the attributes that say what is tried."""
+        """Set the attributes that hold the radii or penalties to try."""
 
     @abstractmethod
     def _sizes(self, task: Task) -> list[list[Size]]:
-        """What is tried for one problem: rows of paths, each with more and more room."""
+        """The radii or penalties to try for one problem: a row for each path, from the smallest
+        radius to the largest, or from the largest penalty to the smallest.
+        """
 
     @abstractmethod
     def _tell_choice(self, row: int, best: int, simplest: int) -> dict[str, float]:
-        """Set what the scores say: the path of the best mean score, and on it two sizes by their
-        numbers.
+        """Set the attributes of the choice, and return the chosen values by their columns in the
+        table.
 
-        The second is the first on the path that is within a standard error of the best. What is
-        chosen is told by the names of its columns in the table.
+        `row` is the path with the best mean score, and `best` is the place of this score on it.
+        `simplest` is the first place on the path whose score is within a standard error of the
+        best.
         """
 
     @abstractmethod
     def _parameters(self) -> dict[str, Any]:
-        """The columns of the table that say what was tried: arrays of rows of paths."""
+        """The columns of the table that hold what was tried: arrays with a row for each path."""
 
     @abstractmethod
     def _chosen(self, task: Task) -> Size:
-        """What was chosen, for one problem."""
+        """The chosen radius and ridge, or penalty, for one problem."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Choose by the scores, then fit all samples.
@@ -98,15 +102,15 @@ class Searched(SearchParameters, LinearEstimator):
         Parameters
         ----------
         X : array, DataFrame, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
-            Dask's data stay on its workers: a fold is a set of weights for their rows, and what
-            comes back of held-out rows are their decision values. `n_jobs` does nothing for them,
-            as the workers share each fit.
+            Dask's data stay on its workers: a fold gives held-out rows the weight 0, and only the
+            decision values of these rows come back. `n_jobs` has no effect for them, because the
+            workers share each fit.
         y : array, shape (samples,)
         sample_weight : array, shape (samples,), optional
-            Used in the fits, and in the scores where the scorer takes it.
+            Used in the fits, and in the scores if the scorer takes it.
         offset : array, shape (samples,), optional
-            A known part of each score, in fits and on held-out samples; with the default `scoring`
-            alone.
+            A known number that is added to the linear predictor of each sample, in fits and on
+            held-out samples. It only works with the default `scoring`.
         """
         from sklearn.model_selection import check_cv  # a fit without folds should not wait for it
 
@@ -120,7 +124,7 @@ class Searched(SearchParameters, LinearEstimator):
             )
         X, y, weights = self._data(X, y, sample_weight)
         offset = checked_offset(offset, X)
-        if isinstance(X, RowBlocks):  # folds are drawn, and scores computed, from one number a row
+        if isinstance(X, RowBlocks):  # folds and scores only need y and the weights
             y = np.asarray(y)
             weights = None if weights is None else np.asarray(weights)
         elif not scipy.sparse.issparse(X) and X.shape[0] < X.shape[1]:
@@ -152,11 +156,11 @@ class Searched(SearchParameters, LinearEstimator):
         return self
 
     def _choose(self) -> None:
-        """Set what the scores say, and what the rule makes of it."""
+        """Apply the rule to the scores, and set the choice and the table."""
         means = self.scores_.mean(axis=2)
         errors = standard_errors(self.scores_)
         row, best = self._best(means)
-        # there is more and more room along a row: the first that is good enough is the simplest
+        # the penalty falls along a row: the first score that is good enough is the simplest model
         enough = means[row] >= means[row, best] - errors[row, best]
         self._selected = self._tell_choice(row, best, int(np.flatnonzero(enough)[0]))
         ranks = 1 + np.searchsorted(
@@ -187,8 +191,8 @@ class Searched(SearchParameters, LinearEstimator):
         return table
 
     def _warn(self, fits: Sequence[Fit], tried: Sequence[Fit]) -> None:
-        """Of a choice that a time limit or the end of the grid may have made, and of fits that fell
-        short.
+        """Warn if the time limit or the end of the grid may have decided the choice, and of fits
+        that did not converge.
         """
         cut = [fit for fit in tried if fit.status is Status.TIME_LIMIT]
         if cut:
@@ -209,12 +213,12 @@ class Searched(SearchParameters, LinearEstimator):
         )
 
     chosen_names: str
-    """What was chosen, in a sentence."""
+    """The attributes of the choice, as a message names them."""
     tried_names: str
-    """What was tried."""
+    """The parameters with the values to try, as a message names them."""
 
     def _advice(self, fits: Sequence[Fit]) -> str:
-        """A sentence where the best may lie beyond what was tried; none otherwise."""
+        """A sentence if the best value may lie outside the grid; otherwise the empty string."""
         return ""
 
     def _cross_validate(
@@ -234,7 +238,7 @@ class Searched(SearchParameters, LinearEstimator):
 
             scorer = check_scoring(self, scoring=self.scoring)
         shell = copy(self)
-        # the data no longer carry names, and a generator of folds or a scorer need not travel
+        # The data have no names any more. Other processes need no generator of folds and no scorer.
         if hasattr(shell, "feature_names_in_"):
             del shell.feature_names_in_
         shell.cv = shell.scoring = None
@@ -305,12 +309,12 @@ def score_fold(
         )
         for j, (model, X_out) in enumerate(judged):
             scores[i, j] = score(scorer, model, X_out, y_out, weights_out)
-    # only what warnings say of a fit is needed from here on: coefficients need not travel
+    # from here on only warnings use the fits: do not send coefficients between processes
     return scores, [replace(fit, coef=None) for fit in tried]
 
 
 def some_rows(X: Any, rows: Any) -> Any:
-    """Some rows of the data, by columns where these are: the paths of a wide array copy columns."""
+    """Some rows of the data. An array stored by columns stays so, as paths copy columns."""
     if scipy.sparse.issparse(X) or not X.flags.f_contiguous:
         return X[rows]
     return np.take(
@@ -319,8 +323,8 @@ def some_rows(X: Any, rows: Any) -> Any:
 
 
 def margins_along(paths: Sequence[Sequence[Fit]], X: Any) -> Iterator[Any]:
-    """X coef + intercept for one radius after the other, a column for each class; a path for each
-    task.
+    """X coef + intercept, for one radius after another. `paths` has a path for each task, and the
+    result has a column for each class.
 
     The coefficients of many radii are multiplied at once.
     """
@@ -338,18 +342,18 @@ def margins_along(paths: Sequence[Sequence[Fit]], X: Any) -> Iterator[Any]:
 
 
 def default_score(model: Any, margins: Any, y: Any, weights: Any) -> float:
-    """What the model scores by default; NaN where no sample counts."""
+    """The default score of a model; NaN if all samples have weight 0."""
     if weights is not None and not weights.any():
         return math.nan
     return float(model._default_score(margins, y, weights))
 
 
 def score(scorer: Scorer | None, model: Any, X: Any, y: Any, weights: Any) -> float:
-    """The score of a model on data already checked, with the weights of the samples where the
-    scorer can use them.
+    """The score of a model on checked data, with the weights of the samples if the scorer can use
+    them.
 
-    A scorer of scikit-learn takes weights whether or not the metric behind it does (`max_error`
-    does not), and no public attribute tells: the refusal of the metric itself does.
+    A scorer of scikit-learn takes weights even if its metric does not (such as `max_error`). No
+    public attribute tells this, so the error of the metric has to.
     """
     if scorer is None:
         return default_score(model, model._scores_of_checked(X), y, weights)
@@ -365,7 +369,7 @@ def score(scorer: Scorer | None, model: Any, X: Any, y: Any, weights: Any) -> fl
 
 
 def standard_errors(scores: Any) -> Any:
-    """Of the means over the folds, which are the last axis; 0 where there is one fold."""
+    """The standard errors of the means over the folds, the last axis; 0 for a single fold."""
     folds = scores.shape[2]
     if folds == 1:
         return np.zeros(scores.shape[:2])
@@ -374,7 +378,7 @@ def standard_errors(scores: Any) -> Any:
 
 
 def checked_ridges(ridges: Any) -> Any:
-    """A user's ridges, in their order."""
+    """The ridges that the user gave, checked, in their order."""
     checked = [checked_ridge(ridge) for ridge in np.ravel(ridges)]
     if not checked:
         raise ValueError("ridges must hold at least one ridge, got none")
@@ -382,8 +386,8 @@ def checked_ridges(ridges: Any) -> Any:
 
 
 def best_cell(means: Any) -> tuple[int, int]:
-    """The row and the column of the highest mean score; among equals the first column, then the
-    last row.
+    """The row and the column of the highest mean score. Of equal scores: the first column, and in
+    it the last row.
     """
     if not np.isfinite(means).any():
         raise ValueError("no score is finite: choose another scoring, or folds that it can score")
@@ -393,7 +397,7 @@ def best_cell(means: Any) -> tuple[int, int]:
 
 
 class CrossValidated(GridOfRadii, Searched):
-    """A fit for the radius and the ridge that a rule chooses by their scores on held-out samples."""
+    """A fit whose radius and ridge are chosen by scores on held-out samples."""
 
     chosen_names = "radius_ and ridge_"
     tried_names = "radii, ridges"
@@ -412,7 +416,7 @@ class CrossValidated(GridOfRadii, Searched):
         return [[Size(ridge, radius=radius) for radius in self.radii_] for ridge in self.ridges_]
 
     def _best(self, means: Any) -> tuple[int, int]:
-        """That of the highest mean score; among equals the smallest radius, then the largest ridge."""
+        """The highest mean score. Of equal ones: the smallest radius, then the largest ridge."""
         by_ridge = np.argsort(self.ridges_, kind="stable")
         row, column = best_cell(means[by_ridge])
         return int(by_ridge[row]), column
@@ -432,7 +436,7 @@ class CrossValidated(GridOfRadii, Searched):
         return Size(self.ridge_, radius=self.radius_)
 
     def _advice(self, fits: Sequence[Fit]) -> str:
-        # the last radius of a default grid leaves the constraint idle, unless there is no ridge
+        # at the last radius of a default grid the constraint is not active, if there is a ridge
         ends_early = self.radii is not None or self.ridge_ == 0.0
         at_the_end = len(self.radii_) > 1 and self.radius_best_ == self.radii_[-1]
         if not (ends_early and at_the_end and any(fit.multiplier > 0.0 for fit in fits)):
@@ -450,42 +454,43 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
     Parameters
     ----------
     radii : array, optional
-        The radii to try. By default a geometric grid of `n_radii`, whose last is about the |coef|_1
-        of the solution without a constraint (on all samples, for the smallest ridge) and whose
-        first is a thousandth of it.
+        The radii to try. By default a geometric grid of `n_radii` radii. The last is about |coef|_1
+        of the solution without a constraint (on all samples, for the smallest ridge), and the first
+        is a thousandth of it.
     n_radii : int
     ridges : array, optional
-        The ridges to try; each is one warm-started path over the radii in each fold. By default a
-        thousandth, a hundredth and a tenth of the sum of squares of the median feature (about its
-        mean where there is an intercept), which follows the units of the data.
+        The ridges to try. In each fold, each ridge is one warm-started path over the radii. The
+        default is a thousandth, a hundredth and a tenth of a typical sum of squares: the median
+        over the features, about their means if there is an intercept. So it follows the units of
+        the data.
     selection : {"best", "1se"}
-        Which radius to fit at the ridge of the best mean score: that of the best mean score, or the
-        smallest whose mean score is within one standard error of it. "best" is the default, here
-        and on the command line: it is what the scores speak for, and what scikit-learn does. "1se"
-        pays where the features themselves are to be read: with few samples the top of the curve is
-        flat, and the smaller radius has fewer features for a score that the folds cannot tell from
-        the best. `radius_best_` and `radius_1se_` are there in either case.
+        Which radius to fit. The ridge is that of the best mean score. "best" takes the radius of
+        this score, as scikit-learn does. It is the default, here and on the command line. "1se"
+        takes the smallest radius whose mean score is within one standard error of the best. It is
+        useful if you want to interpret the chosen features: with few samples the curve of scores is
+        flat near its maximum, and the smaller radius has fewer features, with a score that the
+        folds cannot tell from the best. `radius_best_` and `radius_1se_` are set in either case.
     fit_intercept, standardize, penalty_factors, impute, positive, groups
-        As in `ConstrainedElasticNet`; the deviations of `standardize` are those of the samples that
-        a fit sees.
+        As in `ConstrainedElasticNet`. Each fit of a fold uses the standard deviations of its own
+        training samples.
     cv : int, splitter or iterable, optional
-        As everywhere in scikit-learn; None stands for 5 folds.
+        As everywhere in scikit-learn; None means 5 folds.
     scoring : str or callable, optional
         A name that scikit-learn knows, or a callable `scoring(model, X, y)`; greater is better. By
-        default minus the mean squared error. It chooses; `score` is R2 all the same, and the
-        accuracy for classes.
+        default minus the mean squared error. It only decides the choice. The method `score` is R2,
+        or the accuracy for classes, whatever `scoring` is.
     n_jobs : int, optional
-        Folds at a time, through joblib, each in a process of its own; None is one after the other.
-        joblib sees to it that the processes together use no more threads than there are cores.
-        Processes take seconds to start: they pay for searches that take longer.
+        How many folds run at a time, through joblib, each in a process of its own. None means one
+        after another. joblib ensures that the processes together use no more threads than there are
+        cores. Processes take seconds to start, so they only help a search that takes longer.
     tol, max_iter, method
-        As in `ConstrainedElasticNet`, for each fit. Those of the search stop at 1e-4 at the latest:
-        scores are no finer than that.
+        As in `ConstrainedElasticNet`, for each fit. A fit of the search has the tolerance 1e-4, or
+        `tol` if that is larger: more exact fits would not make the scores more exact.
     time_limit : float, optional
-        Seconds that the whole `fit` may take. Each fit of the search gets what is left, and none at
-        all makes no more than a first look at its problem; a tenth of the limit is kept for the
-        last fit, to all samples. A choice among fits that the limit cut short comes with a warning,
-        which says how many of them prove nothing.
+        Seconds that the whole `fit` may take. A tenth is kept for the last fit, to all samples.
+        Each fit of the search gets the time that is left. If none is left, the other points of a
+        path repeat its last solution, with an infinite gap. If the limit cut fits short, a warning
+        says how many, and how many of them prove nothing.
     verbose : bool
         Show a live line on the terminal, one for the whole search. Folds in other processes are
         counted when they end.
@@ -493,17 +498,18 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
     Attributes
     ----------
     radius_, ridge_ : float
-        The chosen pair: the best by the mean score over the folds (among equals the smallest
-        radius, then the largest ridge), or with "1se" a smaller radius at the same ridge.
+        The chosen pair. With "best" it has the best mean score over the folds (of equal scores: the
+        smallest radius, then the largest ridge). With "1se" the radius may be smaller, and the
+        ridge is the same.
     radius_best_, radius_1se_ : float
-        What the two rules choose at `ridge_`. A best radius that is the last of the user's `radii`,
-        the constraint being active there, comes with a warning.
+        The choices of the two rules at `ridge_`. If the best radius is the last of `radii`, and the
+        constraint is active there, a warning says so.
     cv_results_ : dict of arrays
-        The curve as a table, a row for each ridge and radius: `param_ridge`, `param_radius`,
+        A table with a row for each ridge and radius: `param_ridge`, `param_radius`,
         `mean_test_score`, `standard_error` (of that mean over the folds), `rank_test_score`,
         `split0_test_score`, ...; `cv_table()` has it as a DataFrame.
     radii_, ridges_ : array
-        What was tried; radii increase.
+        The values that were tried; radii increase.
     scores_ : array, shape (ridges, radii, folds)
     coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, multiplier_
         Of the last fit, to all samples, as in `ConstrainedElasticNet`.
@@ -539,8 +545,8 @@ class ConstrainedLogisticRegressionCV(CrossValidated, LogisticClassifier):
         As in `ConstrainedLogisticRegression`.
     scoring : str or callable, optional
         As in `ConstrainedElasticNetCV`. By default minus the log loss, here and on the command
-        line: the accuracy on a few held-out samples takes few values, so that many radii tie, while
-        the log loss tells them apart and asks for what the model minimises.
+        line. The accuracy on few held-out samples has few possible values, so many radii would
+        tie. The log loss does not tie, and it is the loss that the model minimises.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ ESTIMATORS: dict[str, Callable[..., Any]] = {
     "least-squares": ConstrainedElasticNet,
     "squared-hinge": ConstrainedLinearSVC,
 }
-"""Whose problem it is, by loss."""
+"""The estimator with a radius for each loss that has one."""
 
 LOSSES: dict[str, Callable[..., Any]] = {
     **ESTIMATORS,
@@ -40,37 +40,37 @@ LOSSES: dict[str, Callable[..., Any]] = {
     "gamma": GammaRegressor,
     "huber": HuberRegressor,
 }
-"""The same for all losses, some of which have a penalised estimator alone."""
+"""An estimator for each loss. Some losses only have one with a penalty."""
 
 
 ROWS_SHOWN = 60
-"""The most rows of a path that are printed whole; of a longer one its two ends are."""
+"""A path with more rows prints only its first and last rows."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Path:
     """Solutions of one problem for increasing radii or falling penalties, each with its proof.
 
-    The entries of all arrays correspond. It prints as a table.
+    Entry k of each array belongs to radius or penalty k. A path prints as a table.
 
     Attributes
     ----------
     radii : array, shape (radii,)
-        In increasing order; for penalties, the norms of the solutions.
+        In increasing order. For a path by penalties: |coef|_1 of the solutions.
     coefs : array, shape (radii, features)
         The coefficients for each radius.
     intercepts : array, shape (radii,)
-        0 without an intercept.
+        All 0 if there is no intercept.
     values : array, shape (radii,)
         The objective at the solutions.
     gaps : array, shape (radii,)
-        What the objective may be above its minimum, at most.
+        Each objective is at most this much above its minimum.
     multipliers : array, shape (radii,)
-        The penalties of |coef|_1 that have the same solutions; 0 where the constraint is idle.
+        The penalties of |coef|_1 that have the same solutions; 0 if the constraint is not active.
     n_iters : array, shape (radii,)
-        What each fit took.
+        The number of iterations of each fit.
     alphas : array, shape (radii,), optional
-        The strengths of the penalty, of which there are none for radii.
+        The strengths of the penalty. None for a path by radii.
 
     Examples
     --------
@@ -116,8 +116,8 @@ class Path:
         Parameters
         ----------
         names : sequence of str, optional
-            Of the features: the largest at the end of the path are named in the legend. By default
-            their numbers, from 0.
+            The names of the features; by default their numbers, from 0. The legend names those with
+            the largest coefficients at the end of the path.
         ax : matplotlib axes, optional
             Where to draw; by default on a new figure.
         """
@@ -185,60 +185,61 @@ def path(
     time_limit: float | None = None,
     progress: bool = False,
 ) -> Path:
-    """Minimise loss + ridge |coef|_2^2 subject to |coef|_1 <= radius for many radii, each from the
-    solutions before.
+    """Minimise loss + ridge |coef|_2^2 subject to |coef|_1 <= radius, for many radii.
 
-    Or, for `alphas`, mean loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2) for many
-    alphas.
+    If `alphas` is given: minimise mean loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2
+    |coef|_2^2), for many alphas.
 
-    The data are checked once, and each radius starts on the face of the ball where the solutions
-    before point to; each point has its own proof all the same.
+    The data are checked once. Each fit starts from what the fits before have found, and it has a
+    proof of its own.
 
     Parameters
     ----------
     X : array, DataFrame, SciPy sparse matrix, torch tensor, Dask array or dataframe, shape (samples, features)
     y : array, Series or list, shape (samples,)
-        As for the estimators: numbers, or for the classification losses labels of any kind of two
-        classes, of which the last in sorted order counts as the positive one. Beside a tensor, two
-        numbers.
+        Numbers, as for the estimators. For the classification losses: labels of two classes, of any
+        kind; the last in sorted order is the positive class. If X is a tensor, the labels must be
+        two numbers.
     loss : {"logistic", "least-squares", "squared-hinge", "poisson", "gamma", "huber"}
-        A sum over the samples, as in `condgrad.smooth`; Huber's with its default delta.
+        A sum over the samples, as in `condgrad.smooth`; Huber's loss has its default delta.
     radii : array, optional
-        By default a geometric grid of `n_radii`, whose last is about the norm of the solution
-        without a constraint and whose first is a thousandth of it.
+        By default a geometric grid of `n_radii` radii. The last is about |coef|_1 of the solution
+        without a constraint, and the first is a thousandth of it.
     n_radii : int
     ridge : float
-        At least 0, which is the lasso; by default 0.5. It may have no solution without a
-        constraint: there the grid is that of a ridge of a thousandth of the sum of squares of a
-        typical feature.
+        At least 0; 0 is the lasso. The default is 0.5. With 0 there may be no solution without a
+        constraint. Then the default grid is that of another ridge: a thousandth of the sum of
+        squares of a typical feature.
     alphas : int or array, optional
-        By penalties instead: how many alphas on glmnet's grid, from that at which the first
-        coefficient leaves 0 down to `eps` times it, or the alphas themselves. Then radii and ridge
-        are not to be given.
+        For a path by penalties. A number asks for so many alphas on glmnet's grid: from the alpha
+        at which the first coefficient leaves 0, down to `eps` times it. An array has the alphas
+        themselves. With alphas, give no radii and no ridge.
     eps : float
+        The last alpha of the default grid divided by the first.
     l1_ratio : float
-        From 0 to 1, for alphas alone; by default 1, the lasso.
+        From 0 to 1, only with alphas. The default is 1, the lasso.
     fit_intercept : bool
     standardize, penalty_factors, positive, groups
-        As in `ConstrainedElasticNet`; tensors are to be scaled beforehand.
+        As in `ConstrainedElasticNet`. `standardize` and `penalty_factors` do not work with tensors:
+        scale these beforehand.
     sample_weight : array, shape (samples,), optional
     offset : array, shape (samples,), optional
-        A known part of each score.
+        A known number that is added to the linear predictor of each sample.
     tol, max_iter, method
-        For each radius, as in `condgrad.minimize`. The models that lead from the radius before
-        count as iterations.
+        For each fit, as in `condgrad.minimize`. The quadratic models that lead from one radius to
+        the next count as iterations.
     time_limit : float, optional
-        Seconds for the whole path: each fit gets what is left, and none at all makes no more than a
-        first look at its problem. Fits that it cut short come with a warning, and as all others
-        with their gaps.
+        Seconds for the whole path. Each fit gets the time that is left. If none is left, the other
+        points repeat the last solution, with an infinite gap. A warning tells how many fits the
+        limit cut short.
     progress : bool
         Show a live line on the terminal, one for the whole path.
 
     Returns
     -------
     Path
-        In the order of increasing radii, or falling alphas. `values` and `gaps` are those of the
-        sum over the samples, as `multipliers` are.
+        In the order of increasing radii, or falling alphas. `values`, `gaps` and `multipliers`
+        belong to the loss as a sum over the samples, also for alphas.
 
     Examples
     --------
@@ -292,7 +293,7 @@ def path(
 
 
 def _alphas(task: Task, alphas: Any, eps: float, l1_ratio: float | None, *, positive: bool) -> Any:
-    """The strengths of a path by penalties, in falling order."""
+    """The alphas of a path by penalties, in falling order."""
     if np.ndim(alphas) > 0:
         return checked_alphas(alphas)
     share = 1.0 if l1_ratio is None else l1_ratio

@@ -1,5 +1,5 @@
-"""The penalised form, with scikit-learn's names and units. If you change the import, each fit has a
-proof.
+"""Linear models with a penalty: scikit-learn's names, parameters and units, and a proof for each
+fit.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class PenalisedEstimator(LinearEstimator):
     radius_: Any
 
     def _tell_sizes(self, fits: Sequence[Fit]) -> None:
-        """Set the numbers of the form with a radius: the norm of each solution is the one that has
-        it too.
+        """Set `radius_` and `ridge_`: the constrained model with these numbers has the same
+        solution. The radius is the norm of the solution.
         """
         is_number = np.ndim(self.multiplier_) == 0
         self.radius_ = fits[0].radius if is_number else np.array([fit.radius for fit in fits])
@@ -55,7 +55,7 @@ class PenaltyOfSum(PenalisedEstimator):
     """C (sum of losses) + l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2."""
 
     def _penalised(self, C: float, l1_ratio: float, task: Task) -> Size:
-        """The same divided by C."""
+        """The penalty after the objective is divided by C."""
         C = _checks.number("C", C, above=0.0)
         share = checked_ratio(l1_ratio)
         return Size(0.5 * (1.0 - share) / C, l1=share / C)
@@ -65,8 +65,8 @@ class PenaltyOfSum(PenalisedEstimator):
 
 
 def penalty_of_mean(alpha: float, l1_ratio: float, task: Task) -> Size:
-    """alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2) beside the mean loss, in units of the
-    sum.
+    """The penalty alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2) of a mean loss, times the
+    total weight: so it belongs to the sum of the losses.
     """
     mass = _checks.number("alpha", alpha, above=0.0) * mass_of(task.loss)
     share = checked_ratio(l1_ratio)
@@ -74,7 +74,7 @@ def penalty_of_mean(alpha: float, l1_ratio: float, task: Task) -> Size:
 
 
 def checked_ratio(l1_ratio: Any) -> float:
-    """The share of |coef|_1 in a penalty; None, as scikit-learn has it, for 0."""
+    """The share of |coef|_1 in a penalty. As in scikit-learn, None means 0."""
     share = _checks.number("l1_ratio", 0.0 if l1_ratio is None else l1_ratio, at_least=0.0)
     if share > 1.0:
         raise ValueError(f"l1_ratio must be from 0 to 1, got {l1_ratio!r}")
@@ -99,7 +99,7 @@ class Lasso(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor):
     positive : bool
         Allow no negative coefficients.
     standardize, penalty_factors
-        As in `ConstrainedElasticNet`. They change the norm |coef|.
+        As in `ConstrainedElasticNet`. They change the norms in the penalty.
     impute
         As in `ConstrainedElasticNet`.
     tol : float
@@ -125,7 +125,8 @@ class Lasso(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor):
     radius_ : float
         |coef|_1: `ConstrainedElasticNet(radius_, ridge_)` has the same solution.
     multiplier_, ridge_ : float
-        The penalties of a sum over the samples, as in `ConstrainedElasticNet`.
+        The weights of |coef|_1 and |coef|_2^2 if the loss is a sum over the samples, as in
+        `ConstrainedElasticNet`.
 
     Examples
     --------
@@ -295,7 +296,7 @@ class LinearSVC(OfLiblinear, SingleFit, PenaltyOfSum, HingeClassifier):
 
 
 def ratio_of(penalty: Any, l1_ratio: Any) -> Any:
-    """The share of |coef|_1 by the name that scikit-learn had for it."""
+    """The share of |coef|_1 that a value of scikit-learn's old parameter `penalty` stands for."""
     ratios = {"l1": 1.0, "l2": 0.0, "elasticnet": l1_ratio, "deprecated": l1_ratio}
     if not isinstance(penalty, str) or penalty not in ratios:
         raise ValueError(f"penalty must be 'l1', 'l2' or 'elasticnet', got {penalty!r}")

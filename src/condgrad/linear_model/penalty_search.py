@@ -1,4 +1,4 @@
-"""The strength of a penalty by cross-validation, along paths that begin with all coefficients 0."""
+"""Choose the strength of a penalty by cross-validation, along paths that begin at coef = 0."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from condgrad.linear_model.regression import LinearRegressor
 from condgrad.linear_model.solver import Size, Solver, Task, largest_penalty, mass_of
 
 LEAST_RATIO = 1e-3
-"""The share of |coef|_1 by which the grid of a smaller share begins, as in glmnet: a ridge alone
-has no largest.
+"""A smaller l1_ratio gets the grid of this one, as in glmnet. With l1_ratio = 0 no penalty makes
+all coefficients 0, so a grid would have no largest value.
 """
 
 
@@ -36,10 +36,10 @@ def penalty_grid(
     n_alphas: int,
     positive: bool,
 ) -> Any:
-    """glmnet's grid: from the strength at which the first coefficient leaves 0, a geometric one
-    down to eps times it.
+    """glmnet's grid: geometric, from the strength at which the first coefficient leaves 0 down to
+    eps times it.
 
-    Where no coefficient ever leaves 0, it begins at 1.
+    If no coefficient ever leaves 0, the grid begins at 1.
     """
     eps = _checks.number("eps", eps, above=0.0)
     n_alphas = _checks.whole("n_alphas", n_alphas, at_least=1)
@@ -49,19 +49,17 @@ def penalty_grid(
 
 
 class PenaltySearched(Searched):
-    """A fit for the strength and the `l1_ratio` that a rule chooses by their scores on held-out
-    samples.
-    """
+    """A fit whose penalty strength and `l1_ratio` are chosen by scores on held-out samples."""
 
     strength: str
-    """The name of what is tried on a path."""
+    """The name of the parameter that changes along a path."""
 
     def _ratios(self) -> Any:
-        """The shares of |coef|_1 that are tried, a row of paths each."""
+        """The values of l1_ratio to try, one for each path."""
         raise NotImplementedError
 
     def _strengths(self) -> Any:
-        """What is tried for each share, with less and less penalty."""
+        """The strengths to try: a row for each l1_ratio, from the largest penalty down."""
         raise NotImplementedError
 
     def _sizes(self, task: Task) -> list[list[Size]]:
@@ -88,7 +86,7 @@ class PenaltySearched(Searched):
 
 
 class SearchedAlphas(GridOfAlphas, PenaltyOfMean, PenaltySearched):
-    """Strengths of a penalty of the mean loss."""
+    """A search over alpha, the weight of the penalty beside the mean loss."""
 
     strength = "alpha"
     selections = (
@@ -125,7 +123,7 @@ class SearchedAlphas(GridOfAlphas, PenaltyOfMean, PenaltySearched):
 
 
 class SearchedCs(GridOfCs, PenaltyOfSum, PenaltySearched):
-    """Strengths of the loss beside a penalty."""
+    """A search over C, the weight of the loss beside the penalty."""
 
     strength = "C"
     chosen_names = "C_ and l1_ratio_"
@@ -148,7 +146,7 @@ class SearchedCs(GridOfCs, PenaltyOfSum, PenaltySearched):
 
 
 def checked_alphas(alphas: Any) -> Any:
-    """The given strengths, each once, in decreasing order."""
+    """The alphas that the user gave, each once, in decreasing order."""
     checked = np.unique([_checks.number("alphas", alpha, above=0.0) for alpha in np.ravel(alphas)])[
         ::-1
     ]
@@ -176,9 +174,10 @@ class ElasticNetCV(OfCoordinateDescent, SearchedAlphas, LinearRegressor):
     n_alphas : int, optional
         The number of alphas; the name in scikit-learn before version 1.9.
     selection : {"best", "1se"}
-        The l1_ratio is that of the best mean score. For alpha, "best" takes the alpha of this
-        score, and "1se" the largest alpha whose mean score is within one standard error of it. (In
-        scikit-learn `selection` is an order of coordinates. Its two values mean "best" here.)
+        The l1_ratio is that of the best mean score. "best" takes the alpha of this score. "1se"
+        takes the largest alpha whose mean score is within one standard error of it. (In
+        scikit-learn, `selection` is the order of coordinates, "cyclic" or "random". Both values
+        are accepted, and mean "best" here.)
     fit_intercept, positive, standardize, penalty_factors, impute
         As in `Lasso`.
     cv, scoring, n_jobs, tol, max_iter, method, time_limit, verbose
@@ -276,8 +275,8 @@ class LogisticRegressionCV(OfLiblinear, SearchedCs, LogisticClassifier):
     l1_ratios : list of floats, optional
         The values of l1_ratio to try. None stands for 0 alone.
     selection : {"best", "1se"}
-        The l1_ratio is that of the best mean score. For C, "best" takes the C of this score, and
-        "1se" the smallest C whose mean score is within one standard error of it.
+        The l1_ratio is that of the best mean score. "best" takes the C of this score. "1se" takes
+        the smallest C whose mean score is within one standard error of it.
     scoring : str or callable, optional
         As in `ConstrainedLogisticRegressionCV`: by default minus the log loss.
     fit_intercept, class_weight, multi_class, positive, standardize, penalty_factors, impute

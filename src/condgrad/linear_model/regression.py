@@ -90,10 +90,10 @@ class ConstrainedElasticNet(RadiusFit, LinearRegressor):
     penalty_factors : array, shape (features,), optional
         A factor >= 0 for each coefficient in both norms, in addition to `standardize`: sum_j
         factor_j |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature with factor 2
-        must be twice as useful to enter the model. A feature with factor 0 has no penalty and is
-        always in the model. If it is a combination of other features with factor 0, its coefficient
-        is 0, with a warning. If features with factor 0 separate the classes by themselves, this is
-        an error. A factor of 0 does not work with Dask's data, `positive` or a softmax loss.
+        enters the model only if the loss falls twice as steeply along it. A feature with factor 0
+        has no penalty and is always in the model. If it is a combination of other features with
+        factor 0, its coefficient is 0, with a warning. A factor of 0 does not work with Dask's data
+        or `positive`.
     impute : {"median", "mean"}, optional
         Replace a missing entry (NaN) of X by the median or the mean of its feature in the samples
         of the fit. In a search, each fold uses its own training samples. `predict` uses the same

@@ -1,7 +1,7 @@
-"""Newton's method inside a polytope by constraints: a primal-dual method with Mehrotra's corrector.
+"""A primal-dual interior-point method with Mehrotra's corrector, for polytopes by constraints.
 
-The iterates are inside the set, and their prices prove a lower bound each, as those of a linear
-program do. So no linear program is solved.
+The iterates are strictly inside the set. At each iterate the multipliers, which we call *prices*,
+prove a lower bound, as those of a linear program do. So no linear program is solved.
 """
 
 from __future__ import annotations
@@ -41,18 +41,20 @@ from condgrad.smooth.folding import FoldedLoss
 from condgrad.smooth.free_columns import less_projection, orthonormal
 
 LARGEST = 2000
-"""Rows of dense factors beyond which the method is not taken: each step would take a second."""
+"""The method is not used if its dense factors would have more rows: each step would take a second.
+"""
 SMALL = 200
-"""Coordinates up to which a dense matrix of all is taken: of 50 assets in half of the time."""
+"""Up to this many coordinates, one dense matrix of all coordinates is factored. A problem of 50
+assets takes half of the time that way."""
 MOST_ON_FACE = 300
-"""Rows of a face beyond which no point is moved onto it: that would take longer than a step."""
+"""No point is moved onto a face with more rows: that would take longer than a step."""
 FALLING = 1e-4
-"""The share of what the slope promises that F and the barrier must fall by."""
+"""F plus the barrier must fall by at least this share of what the slope predicts."""
 
 
 @dataclass(frozen=True)
 class AtPrices(Zero):
-    """g = 0 on a polytope, whose bound is that of prices at hand in place of a linear program's."""
+    """g = 0 on a polytope. Its bound comes from given prices instead of a linear program."""
 
     prices: Prices = field(kw_only=True)
 
@@ -72,7 +74,7 @@ class InteriorNewton:
 
     @classmethod
     def of(cls, f: Smooth, g: Simple) -> InteriorNewton:
-        """The method, or a sentence that names the missing piece."""
+        """The method; an error names what f or g lacks for it."""
         on = g.on
         if not (isinstance(g, Zero) and isinstance(on, Polytope)):
             raise MissingAbility(f"{g!r} is not Zero on a Polytope")
@@ -106,7 +108,7 @@ class InteriorNewton:
 
 
 class InteriorPath:
-    """The way of the method: a point of the set, and then from the centre through the inside."""
+    """A run of the method: first the given start, then from the centre through the inside."""
 
     def __init__(self, method: InteriorNewton, x: Array) -> None:
         self.method = method
@@ -114,18 +116,23 @@ class InteriorPath:
         self.on = on
         self.inside: Inequalities = on.inside
         self.kind = x
-        """An array of the kind of the variable."""
+        """An array with the library, device and precision of the variable."""
         self.tally = Tally()
         self.hessian = HessianOfLoss(method.loss, on)
         self.system: System | None = None
         self.whole = self.hessian.is_whole(self.inside)
-        """What `System` has to know; its fast way has too few digits for some problems."""
+        """Whether `System` factors one matrix of all coordinates. Its faster way loses too many
+        digits for some problems.
+        """
         self.at: Any = None
-        """The point, in the coordinates of the inside, with its slacks and prices."""
+        """The point with its slacks and prices, in the coordinates of the inside."""
         self.point = ObjectivePoint(method.f, method.g, x, self.tally)
 
     def begin(self) -> bool:
-        """Be at the centre, with prices at which the sum of all s z is about the gap there."""
+        """Go to the centre, with prices for which the sum of all s z is about the gap there.
+
+        False if the gradient is 0 there.
+        """
         inside = self.inside
         v = self.on.inner(self.on.centre)
         s = inside.slacks(v)
@@ -140,14 +147,14 @@ class InteriorPath:
         return ObjectivePoint(self.method.f, self.method.g, x, self.tally)
 
     def _gradient(self) -> Array:
-        """In the coordinates of the inside."""
+        """The gradient in the coordinates of the inside."""
         return self.on.inner_slope(double(host(self.point.smooth_gradient)))
 
     def go_on(self) -> float:
-        """A step, which is returned; 0 where none helps."""
+        """Take a step and return its length; 0 if no step helps."""
         at = self.at
         if at.complementarity * len(at.s) <= precision(at.v) * self.point.terms.size:
-            return 0.0  # no digit of F knows of the rest
+            return 0.0  # what is left of the gap is below the rounding error of F
         residual = self._gradient() + self.inside.pulls(at.z) + self.inside.E.T @ at.y
         equations = self._equations()
         ahead = None if equations is None else equations.step(residual, -at.s * at.z)
@@ -166,15 +173,16 @@ class InteriorPath:
         length = self._taken(equations.step(residual, short - ahead.s * ahead.z), goal)
         if (
             length == 0.0 and not self.hessian.is_constant
-        ):  # without the corrector it is sure to fall
+        ):  # without the corrector the direction is one of descent
             length = self._taken(equations.step(residual, short), goal)
         return length
 
     def on_its_face(self) -> Candidate | None:
-        """The point with all coordinates near a bound exactly there; None where that leads out.
+        """The point with the coordinates near a bound moved onto it; None if that leads out of P.
 
-        A bound is near whose slack is smaller than its price, each as a share of the largest one.
-        What equations and rows that are near miss then is spread over the other coordinates.
+        A constraint is near if slack / (largest slack) < price / (largest price). After the move
+        the equations and the near rows no longer hold exactly. The other coordinates change a
+        little, so that they hold again.
         """
         at = self.at
         inside = self.inside
@@ -207,7 +215,7 @@ class InteriorPath:
             return None
 
     def _taken(self, step: Step, goal: float) -> float:
-        """Go along a step as far as F and the barrier fall; how far that is."""
+        """Halve the step until F plus the barrier falls, go there, and return how far that is."""
         at = self.at
         length = step.longest(at)
         while length > SHORTEST and not deadline.passed():
@@ -225,7 +233,7 @@ class InteriorPath:
     def _falls(
         self, point: ObjectivePoint, there: InnerPoint, step: Step, length: float, goal: float
     ) -> bool:
-        """Whether F and the barrier at some goal of s z fall by a share of what the slope promises."""
+        """Whether F plus `goal` times the barrier falls by `FALLING` times the prediction."""
         at = self.at
         slope = dot(self._gradient(), step.v) - goal * float((step.s / at.s).sum())
         rise = point.value - self.point.value - goal * float(np.log(there.s / at.s).sum())
@@ -234,7 +242,7 @@ class InteriorPath:
 
 
 class HessianOfLoss:
-    """The Hessian of h(Kx) in the coordinates of the inside, as rows whose squares it sums."""
+    """The Hessian of h(Kx) in the coordinates of the inside, as the sum of squares of rows."""
 
     def __init__(self, loss: FoldedLoss, on: Polytope) -> None:
         self.loss = loss
@@ -244,14 +252,18 @@ class HessianOfLoss:
         K = double(K) if is_dense(K) else scipy.sparse.csr_array(K, dtype=np.float64)
         K = on.inner_rows(K)
         self.free = loss.free
-        """The columns that are minimised out: taken off, they leave no entry at 0."""
+        """The columns that are minimised out, if any. Then no row counts as one with few entries,
+        since the projection off these columns fills all of them.
+        """
         is_few = has_few(K) & (self.free is None)
         self.is_few = is_few
         self.few = scipy.sparse.csr_array(K[is_few])
         self.many = as_array(K[~is_few])
 
     def is_whole(self, on: Inequalities) -> bool:
-        """Whether a matrix with a row for each coordinate is the smaller one, or small anyway."""
+        """Whether to factor one matrix with a row for each coordinate: it is small, or smaller than
+        the other.
+        """
         n = len(on.lower)
         return n <= SMALL or len(self.many) + on.count_of_long_rows >= n
 

@@ -1,9 +1,12 @@
 """Newton on the certificate: maximise the lower bound itself, by Newton's method along a path.
 
 For f = h(Kx) and any z, `D(z) = h(z) - <grad h(z), z> + min_s [<K' grad h(z), s> + g(s)]` is a
-lower bound on F*, concave, with maximum F*. CGS is gradient ascent on it; where f is stiff against
-g that crawls, and Newton's method does not. A far start needs a path: t*g in place of g, t falling
-to 1, each stage solved loosely and handed on.
+lower bound on F*. It is a concave function, and its maximum is F*. CGS is gradient ascent on it, in
+the metric of the Hessian of h. If the curvature of f is much larger than that of g, this is slow,
+and Newton's method is not.
+
+From a start far from the solution, Newton's method follows a path: t*g replaces g, and t falls to
+1. Each t is a stage. It is solved to a low accuracy, and the next stage starts from its end.
 """
 
 from __future__ import annotations
@@ -29,50 +32,52 @@ from condgrad.rounding import NO_GAIN
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 
 STEPS_TO_CERTIFY = 3
-"""Steps of a stage before t = 1 after which its point is certified, again and again."""
+"""A feasible point is made and certified after each so many steps of a stage."""
 STAGE_RATIOS = (0.5, 0.7)
-"""The t of a stage over that of the stage before; the second where strain says that the first leads
-too far.
+"""The t of a stage divided by that of the stage before. The second is tried if the strain is too
+large after the first.
 
-With 0.25 the clouds of `python -m experiments bench geometry` take a quarter more passes, for steps
-that overshoot.
+With 0.25 the clouds of `python -m experiments bench geometry` take a quarter more passes, because
+steps go too far.
 """
 SHORTEST_CLIMB = 1e-10
 """The shortest fraction of a Newton step that is tried."""
 FRUITLESS = 5
-"""Iterations in a row whose gains drown in rounding, after which no other will bring more."""
+"""The run ends after so many iterations in a row that gain no more than the rounding error."""
 ENTRY = 10.0
-"""A stage begins where its gap is below this many times its tolerance, and the strain below this
-many times what a quadratic allows.
+"""A stage begins where the gap is at most this many times its tolerance, and the strain at most
+this large.
 
-With 30 for the gap, starts from coarse levels enter too late: on a GPU 100 000 points take 1.5 to
-2.6 times as long. Without the strain features of 10 dimensions take twice the passes, and digits of
-64 nearly three times, for steps that overshoot.
+With 30 for the gap, starts from coarse levels enter at a t that is too small: on a GPU 100 000
+points take 1.5 to 2.6 times as long. Without the strain, features of 10 dimensions take twice the
+passes, and digits of 64 nearly three times, because steps go too far.
 """
 FAR = 100.0
-"""Times a tolerance from which on a point is taken to be far from the path."""
+"""A point is far from the path if its gap is more than this many times the tolerance of the stage.
+"""
 SETTLED = 1.5
-"""Times the tolerance of a stage that a whole step may have promised to bring, after which the
-stage has done its work.
+"""A stage is finished after a whole Newton step whose slope was at most this many times its
+tolerance, unless the gap is still more than `FAR` times the tolerance.
 
-A Newton step leaves about the square of what it promised, in units of the entropy.
+A Newton step leaves a gap of about the square of its slope, in units of the entropy.
 """
 NEARLY = 2.0
-"""Times the gap wanted that a bound on it may be, which is seldom attained, for a plan to be made.
+"""If plans are expensive, one is made once the bound on its gap is at most this many times the
+requested gap: the gap itself is usually smaller than the bound.
 """
 SMALL_GAP = 1e-3
-"""The part of |f| + |g| that a gap at t = 1 may be, or the tolerance of the stage, for a plan to be
-worth its price.
+"""At t = 1, a plan is made once the gap is at most this part of |f| + |g|, or at most the tolerance
+of the stage.
 """
 STEEP = 0.2
-"""The part of the slope before a whole step that may be left after it: a quadratic leaves nothing,
-and an exponential, of which Newton takes off a factor of e at a time, 1/e. Beyond this the step is
-stretched while the dual rises.
+"""If more than this part of the slope is left after a whole step, the step is stretched while the
+dual rises. After a Newton step a quadratic has no slope left. An exponential has 1/e left, because
+each step divides it by e.
 """
 
 
 class Proof(NamedTuple):
-    """A lower bound on F*, and the size of its terms before they cancel."""
+    """A lower bound on F*, and the sum of the sizes of its terms."""
 
     dual: float
     magnitude: float
@@ -87,7 +92,7 @@ class DualPoint(Protocol):
 
     @property
     def z(self) -> Any:
-        """Where it is, with whatever an evaluation near it may start from."""
+        """The dual variables, with what an evaluation at a point nearby may start from."""
 
     @property
     def dual(self) -> float:
@@ -95,7 +100,7 @@ class DualPoint(Protocol):
 
     @property
     def magnitude(self) -> float:
-        """The size of its terms before they cancel."""
+        """The sum of the sizes of the terms of D_t(z)."""
 
 
 class Primal(NamedTuple):
@@ -105,7 +110,7 @@ class Primal(NamedTuple):
     terms: Terms
     """f and g at x."""
     magnitude: float
-    """The size of the terms of f(x) before they cancel."""
+    """The sum of the sizes of the terms of f(x)."""
 
 
 class Progress(NamedTuple):
@@ -114,21 +119,25 @@ class Progress(NamedTuple):
     gap: float
     """About the gap of the stage."""
     step: float = 0.0
-    """How far the direction before was followed; 0 where a stage begins."""
+    """The length of the last step; 0 at the beginning of a stage."""
     learnt: Any = None
-    """What the direction before left for this one; None for the first of a run."""
+    """What the last direction has learnt for this one; None at the first direction of a run."""
     wanted: float = 0.0
-    """The gap at which the run is to end."""
+    """The gap at which the run shall end."""
 
 
 class Ascent(NamedTuple):
-    """A direction of the dual, the slope along it, and the products it took to find."""
+    """A direction of ascent of the dual, the slope along it, and the number of products that it
+    took.
+    """
 
     direction: Any
     slope: float
     inner_iterations: int
     is_newton: bool = True
-    """Whether the slope tells how far the maximum is, as that of a Newton direction does."""
+    """Whether this is a Newton direction. Then half of the slope is about the distance of the dual
+    from its maximum.
+    """
     learnt: Any = None
     """What the next direction of the run may start from."""
 
@@ -137,8 +146,8 @@ class DualModel(Protocol):
     """What an application supplies: the dual function, its Newton direction, a feasible point.
 
     A model holds the problem and nothing of a run: what a run learns goes from each direction to
-    the next by `Ascent.learnt`. What comes after `primal` has defaults, which a model inherits that
-    is declared a `DualModel`.
+    the next by `Ascent.learnt`. The methods after `primal` have defaults. A subclass of `DualModel`
+    inherits them.
     """
 
     @property
@@ -149,13 +158,13 @@ class DualModel(Protocol):
         """A z for the primal point x."""
 
     def farthest_stage(self, z: Any) -> float:
-        """The t at which all starts are near the path, seen from z."""
+        """A t so large that the start z, like any other, is near the path at this stage."""
 
     def stage_gap(self, point: Any) -> float:
-        """About the gap of the point's own stage, as far as the model can tell it cheaply."""
+        """A cheap estimate of the gap of the point in its own stage."""
 
     def stage_tolerance(self, t: float) -> float:
-        """The gap at which stage t has done its work."""
+        """The gap at which stage t is finished."""
 
     def evaluate(self, z: Any, t: float) -> Any:
         """The `DualPoint` at z."""
@@ -164,7 +173,7 @@ class DualModel(Protocol):
         """z + step * direction."""
 
     def ascent(self, point: Any, progress: Progress) -> Ascent:
-        """A Newton direction, as exact as the gap deserves."""
+        """A Newton direction. It is less exact if the gap is large."""
 
     def primal(self, point: Any) -> Primal:
         """A feasible point."""
@@ -174,54 +183,52 @@ class DualModel(Protocol):
         return False
 
     def strain(self, point: Any) -> float:
-        """How far the worst part of a point is from the path, over how far a quadratic holds there.
+        """How far the worst part of a point is from the path, divided by how far a quadratic holds.
 
-        A stage is left where this is 1 at most. The gap of the whole may be small where that of a
-        part is not.
+        A stage ends only if this is at most 1. The gap may be small as a sum, and a part of the
+        point still far from the path.
         """
         return 0.0
 
     def entry_gap(self, point: Any) -> float:
-        """How far from the path a point is that was carried from another problem; infinite where
-        that is not known.
-        """
+        """About the gap of a point that comes from another problem; infinite if not known."""
         return math.inf
 
     def rough_point(self, z: Any, t: float) -> Any:
-        """The `DualPoint` at z of fewer digits, if that takes less time."""
+        """The `DualPoint` at z, with fewer digits if that takes less time."""
         return self.evaluate(z, t)
 
     @property
     def rough_points_are_exact(self) -> bool:
-        """Whether `rough_point` has all digits, so that a bound may be taken from it."""
+        """Whether `rough_point` has all digits, so that it proves a bound."""
         return True
 
     @property
     def proofs_are_dear(self) -> bool:
-        """Whether a feasible point costs several products: few are made then, where the run may
-        end.
+        """Whether a feasible point costs several products. Then few are made: only if the run may
+        end there.
         """
         return False
 
     def rounded_gap(self, point: Any) -> float:
-        """A bound on the gap at the feasible point that the point would give; `stage_gap` may be an
+        """A bound on the gap of the feasible point that `primal` would make; `stage_gap` is only an
         estimate.
         """
         return self.stage_gap(point)
 
     def slope_along(self, point: Any, direction: Any) -> float:
-        """The slope of the dual at the point along a direction; 0 where that is not known."""
+        """The slope of the dual at the point along a direction; 0 if not known."""
         return 0.0
 
     def tempered(self, point: Any, direction: Any) -> Any | None:
-        """The direction with coordinates shortened along which a quadratic overrates how far to go;
-        None where the model knows of none.
+        """The direction, shorter in coordinates in which the quadratic model goes too far; None if
+        the dual model cannot tell.
         """
         return None
 
     def stretched(self, point: Any, direction: Any, factor: float) -> Any:
-        """The direction with coordinates lengthened, up to so many times, along which a quadratic
-        underrates how far to go.
+        """The direction, longer by up to this factor in coordinates in which the quadratic model
+        does not go far enough.
         """
         return self.moved(direction, direction, factor - 1.0)
 
@@ -234,13 +241,13 @@ class Newton:
     g: Simple
     model: DualModel
     wanted: float = 0.0
-    """The gap at which the run is to end, over |f| + |g|, as far as that is known."""
+    """The gap at which the run shall end, divided by |f| + |g|; 0 if not known."""
     wanted_absolutely: float = 0.0
-    """The same, not over anything."""
+    """The gap at which the run shall end, as it is; 0 if not known."""
     name: ClassVar[str] = "newton"
 
     def wanted_gap(self, size: float) -> float:
-        """The gap at which the run is to end where |f| + |g| is `size`; 0 where nobody has said."""
+        """The gap at which the run shall end if |f| + |g| is `size`; 0 if not known."""
         return max(self.wanted * size, self.wanted_absolutely)
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
@@ -271,19 +278,17 @@ class StageEnd(NamedTuple):
 
 @dataclass
 class Walk:
-    """A run of Newton on its way along the path: where it is, what it has proved, what it has
-    learnt.
-    """
+    """A run of Newton's method along the path: its point, what it has proved, what it has learnt."""
 
     newton: Newton
     x: Array = field(repr=False)
     t: float = 1.0
     point: Any = None
-    """The dual point; None while another one is made, as it may be as large as the plan."""
+    """The dual point. It may be as large as the plan, so it is None while the next one is made."""
     z: Any = None
     proof: Proof | None = None
     gap: float | None = None
-    """About that of the stage, where it is known."""
+    """About the gap of the stage, if it is known."""
     step: float = 0.0
     promised: float = math.inf
     learnt: Any = None
@@ -307,15 +312,15 @@ class Walk:
         self.primal = Primal(x, Terms.at(x, here, self.newton.g), here.magnitude(here))
 
     def enters_path(self) -> bool:
-        """Find the stage to begin with; False if the time is up before."""
+        """Find the first stage; False if the time is up before that."""
         if deadline.passed():
             return False
         model = self.model
         carried = self.model.is_carried(self.x)
         self.z = model.start(self.x)
         del self.x
-        # a start from elsewhere proves nothing worth having, and only its distance from the path is
-        # asked for
+        # A start from another problem proves no useful bound. Only its gap is needed, so a rough
+        # point is enough.
         self.point = self.evaluate.roughly(self.z, 1.0) if carried else self.evaluate(self.z, 1.0)
         exact = not carried or model.rough_points_are_exact
         self.proof = Proof.of(self.point) if exact else None
@@ -329,23 +334,23 @@ class Walk:
     def _find_first_stage(self, carried: bool) -> None:
         """Go to the smallest t at which the start is near the path.
 
-        From afar the gap of f + t g at the start falls like 1/t, while what counts as near grows
-        like t. So one point at the farthest stage, where all starts are near, tells about where to
-        enter.
+        Far from the path the gap of f + t g at the start falls like 1/t, and the tolerance of a
+        stage grows like t. So their ratio at the farthest stage, at which all starts are near,
+        tells about at which t it is 1.
         """
         model = self.model
         terms = self.primal.terms
         farthest = math.inf
 
         def excess_here() -> float:
-            """The gap in units of what is near; at most 1 for a start that is."""
+            """The gap divided by `ENTRY` tolerances; at most 1 if the start is near the path."""
             near = ENTRY * model.stage_tolerance(self.t)
             gap = terms.f + self.t * terms.g - self.point.dual
             if not carried:
                 excess = gap / near
                 return excess if excess > 1.0 else max(excess, model.strain(self.point) / ENTRY)
-            # a start that is carried from elsewhere may have a better plan at z than the one it
-            # comes with
+            # a start that comes from another problem may have a better plan at z than the one given
+            # with it
             return (min(gap, model.entry_gap(self.point)) if gap > near else gap) / near
 
         while (ratio := excess_here()) > 1.0 and self.t < farthest and not deadline.passed():
@@ -367,20 +372,18 @@ class Walk:
         return farthest
 
     def _look_from(self, t: float) -> None:
-        """The point of stage t at z."""
+        """Make t the stage, and evaluate its dual at z."""
         self.t = t
         self.point = None
         self.point = self.evaluate(self.z, t)
 
     def unproved(self) -> Iterate:
-        """The start, where there was no time for more."""
+        """The start without a bound, if there is no time for more."""
         effort = Effort(1, self.evaluate.calls, 0)
         return Iterate(self.primal.x, self.primal.terms, -math.inf, None, 0.0, effort, 0.0)
 
     def iterate(self) -> Iterate:
-        """The best plan there is, with what is proved of it; counts iterations that brought
-        nothing.
-        """
+        """The last plan with its bound. It also counts the iterations that gained nothing."""
         lower = -math.inf
         value = self.primal.terms.value
         primal = self.primal
@@ -397,7 +400,7 @@ class Walk:
             self.fruitless = 0
         elif self.proof is not None:
             self.fruitless += 1
-        # the end of a path may begin below what its start has proved, and rises all the same
+        # the first bound at t = 1 may be lower than that of the start: the run still makes progress
         self.highest = lower if self.t > 1.0 else max(self.highest, lower)
         self.lowest = min(self.lowest, value)
         effort = Effort(self.proofs, self.evaluate.calls, self.inner_iterations)
@@ -412,8 +415,7 @@ class Walk:
         if self.t == 1.0:
             return False
         tolerance = self.model.stage_tolerance(self.t)
-        # after a whole Newton step the gain that it promised tells more of the way left than the
-        # gap does
+        # after a whole Newton step its slope tells better than the gap how far the maximum is
         settled = (
             self.step == 1.0
             and self.promised <= SETTLED * tolerance
@@ -422,7 +424,7 @@ class Walk:
         return (settled or self.gap <= tolerance) and self.model.strain(self.point) <= 1.0
 
     def enter_next_stage(self) -> None:
-        """Begin where the stage before ended, or farther along the line through the last two ends."""
+        """Begin at the end of the last stage, or farther on the line through the last two ends."""
         self.z = self.point.z
         before = self.last_end
         end = StageEnd(self.t, self.z)
@@ -449,9 +451,7 @@ class Walk:
         return ahead if ahead is not None and ahead.dual > point.dual else point
 
     def climb(self) -> bool:
-        """A direction, and as far along it as the dual rises; False where there is nothing left to
-        gain.
-        """
+        """Take a step along a new direction; False if no step raises the dual and t = 1."""
         assert self.gap is not None
         wanted = self.newton.wanted_gap(self.primal.terms.size)
         progress = Progress(self.gap, self.step, self.learnt, wanted)
@@ -471,8 +471,8 @@ class Walk:
         return True
 
     def _search(self, before: float, ascent: Ascent) -> tuple[float, Any]:
-        """The whole step, or a tempered one, or half of it, or a quarter, until the dual rises as
-        the slope promises.
+        """Try the whole step, a tempered one, half of it, a quarter and so on, until the dual rises
+        by Armijo's rule.
         """
 
         def attempt(step: float) -> Any | None:
@@ -490,7 +490,7 @@ class Walk:
         return backtrack(attempt, shortest=SHORTEST_CLIMB) or (0.0, None)
 
     def _farther(self, ascent: Ascent, there: Any) -> Any:
-        """A step that is stretched twofold, fourfold, as long as the dual goes on rising steeply."""
+        """Stretch the step twofold, fourfold and so on, while the dual still rises steeply."""
         factor = 1.0
         while (
             self.model.slope_along(there, ascent.direction) > STEEP * ascent.slope
@@ -507,25 +507,25 @@ class Walk:
         return self.evaluate(self.model.moved(self.z, direction, step), self.t)
 
     def arrive(self) -> None:
-        """Look where the step has led: a proof at t = 1, and a feasible point where it is worth its
-        price.
+        """After a step: take the bound of the new point if t = 1, and make a feasible point if that
+        is worth its cost.
         """
         if self.point is None:
             self.point = self.evaluate(self.z, self.t)
-        # the dual function of F itself is that at t = 1 alone
+        # only D_1 is the dual function of F, so only there the value is a bound on F*
         self.proof = Proof.of(self.point) if self.t == 1.0 else None
         self.gap = None
         if not self._is_worth_a_plan():
             return
         self.proof = self.proof or Proof.of(self.evaluate(self.point.z, 1.0))
-        del self.primal  # as large as the plan, like a point: not to be held where another is made
+        del self.primal  # it is as large as the plan: do not hold two of them
         self.primal = self.model.primal(self.point)
         self.proofs += 1
         self.gap = self.primal.terms.value - self.point.dual if self.t == 1.0 else None
 
     def _is_worth_a_plan(self) -> bool:
-        """Now and then on the way; at t = 1 where the gap is small, as far as that is known without
-        a plan.
+        """Whether to make a plan: after each `STEPS_TO_CERTIFY` steps of a stage (at t = 1 only if
+        plans are cheap), and at t = 1 if the gap is small by an estimate that needs no plan.
         """
         model = self.model
         dear = self.model.proofs_are_dear
@@ -535,17 +535,17 @@ class Walk:
         size = self.primal.terms.size
         small = max(model.stage_tolerance(self.t), SMALL_GAP * size)
         wanted = self.newton.wanted_gap(size)
-        if dear and self.proofs > 1 and wanted > 0.0:  # the second is the last, if all goes well
+        if dear and self.proofs > 1 and wanted > 0.0:  # the second plan should be the last
             small = min(small, NEARLY * wanted)
         self.gap = model.stage_gap(self.point)
-        if dear and self.gap <= small:  # the run ends by the gap of a plan, which may be larger
+        if dear and self.gap <= small:  # the gap of the plan may be larger than the estimate
             self.gap = model.rounded_gap(self.point)
-        # where the dual has no digits left, a plan may still be better than the last
+        # if the dual gains no more than rounding errors, a new plan may still be better
         return self.gap <= small or self.fruitless == FRUITLESS - 1
 
 
 class DualEvaluator:
-    """The dual function of a model, counting its evaluations: each is a call of the oracle."""
+    """The dual function of a model. It counts its evaluations: each is a call of the oracle."""
 
     def __init__(self, model: DualModel) -> None:
         self.model = model

@@ -1,4 +1,4 @@
-"""How far: the step rules of Algorithm 1, and the corrective memory."""
+"""How far to go: the step rules of Algorithm 1, also with a memory of earlier oracle points."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SearchState:
     f, g : Smooth, Simple
         The two parts of F.
     k : int
-        Steps made before.
+        The number of steps before this one.
     x : array
         Where the step starts.
     here : evaluation of f
@@ -45,7 +45,7 @@ class SearchState:
     model_gap : float
         <grad f(x), x - s> + g(x) - g(s).
     notes : dict
-        What a rule stores for its next step in the same run; empty at the first step.
+        Numbers that a rule stores for its next step in the same run; empty at the first step.
 
     Examples
     --------
@@ -122,8 +122,8 @@ class StepRule(Protocol):
 class OpenLoop:
     """The step order / (k + order), whatever f does: `step="open-loop"` is 2 / (k + 2).
 
-    Where the gap falls like a power of 1/k, that power is at most `order`. So a larger order may be
-    faster; its steps also stay long for more iterations. An order of 2 + log(k + 1) needs no choice
+    The gap falls at best like (1/k)^order. So a larger order may be faster, but its steps stay long
+    for more iterations. With the order 2 + log(k + 1) you need not choose one
     (`step="log-open-loop"`; Wirth, Pena and Pokutta, Accelerated affine-invariant convergence rates
     of the Frank-Wolfe algorithm with open-loop step-sizes, 2023).
 
@@ -148,7 +148,7 @@ class OpenLoop:
             object.__setattr__(self, "order", _checks.number("order", self.order, at_least=2.0))
 
     def length(self, k: int) -> float:
-        """The step number k, counted from 0."""
+        """How far step k goes; k counts from 0."""
         order = 2.0 + math.log(k + 1.0) if isinstance(self.order, str) else self.order
         return order / (k + order)
 
@@ -158,10 +158,10 @@ class OpenLoop:
 
 @dataclass(frozen=True)
 class Short:
-    """The minimiser of the model with L for f and mu for g: min(1, (gap + mu D/2) / ((L + mu) D)),
-    D = |s - x|^2.
+    """The minimiser of a quadratic model: min(1, (gap + mu D/2) / ((L + mu) D)), D = |s - x|^2.
 
-    With mu > 0 each step multiplies F(x) - F* by L/(L + mu) or less.
+    L is the smoothness constant of f, and mu is the strong convexity constant of g. With mu > 0
+    each step multiplies F(x) - F* by L/(L + mu) or less.
 
     Examples
     --------
@@ -182,7 +182,7 @@ class Short:
 
 
 def _least_of_model(state: SearchState, L: float) -> float:
-    """Where the model with L for f and mu for g is least, on the way from x to s."""
+    """The minimiser on [0, 1] of the model -a gap + a^2 L D/2 - a (1 - a) mu D/2."""
     mu = state.g.strong_convexity
     D = state.squared_length
     curvature = (L + mu) * D
@@ -192,22 +192,22 @@ def _least_of_model(state: SearchState, L: float) -> float:
 
 @dataclass(frozen=True)
 class Adaptive:
-    """The short step with an L that follows f: `step="adaptive"`.
+    """The short step with an L that is estimated during the run: `step="adaptive"`.
 
-    Each step first tries an L a little below the last one. It is multiplied by `growth` until F is
+    Each step first tries an L a little below the last one. L is multiplied by `growth` until F is
     no higher than the model with this L,
 
         F(x + a (s - x)) <= F(x) - a gap + a^2 L D/2 - a (1 - a) mu D/2,   D = |s - x|^2.
 
-    So no constant of f need be known, and steps are longer where f is flat (Pedregosa, Negiar,
+    So you need not know a constant of f, and steps are longer where f is flat (Pedregosa, Negiar,
     Askari and Jaggi, Linearly convergent Frank-Wolfe with backtracking line-search, AISTATS 2020).
 
     Parameters
     ----------
     growth : float
-        What an L that is too small is multiplied by; above 1.
+        The factor for an L that is too small; above 1.
     decay : float
-        What the last L is multiplied by at the next step; above 0 and at most 1.
+        The factor for the last L at the beginning of the next step; above 0 and at most 1.
 
     Examples
     --------
@@ -247,7 +247,7 @@ class Adaptive:
 
     @staticmethod
     def _first(state: SearchState, D: float) -> float:
-        """The least L for which the model holds at s, or any L above 0 where F is linear."""
+        """The smallest L with a model no lower than F at s; any L above 0 if F is linear."""
         rise = state.restriction.value(np.ones(1)) - state.value + state.model_gap
         if not rise > 0.0:
             rise = state.rounding or state.model_gap
@@ -267,7 +267,7 @@ class Armijo:
     fraction : float
         Above 0 and below 1.
     shrink : float
-        What a step that does not bring F down enough is multiplied by; above 0 and below 1.
+        The factor for a step that does not lower F enough; above 0 and below 1.
 
     Examples
     --------
@@ -289,8 +289,7 @@ class Armijo:
     def __call__(self, state: SearchState) -> Vector:
         if state.model_gap <= 0.0:
             return np.zeros(1)
-        # Differences below the rounding of F are not evidence against a step, which also ends the
-        # search.
+        # A difference below the rounding error of F does not reject a step. So the search ends.
         target = state.value + state.rounding
 
         def falls_enough(step: float) -> bool | None:
@@ -306,14 +305,14 @@ class Exact:
     """The minimiser of F along the segment, or over the hull of all remembered points:
     `step="exact"`.
 
-    Where f is not convex and F is not quadratic on the segment, the step leads to a point where F
-    is no higher than after a step of Armijo's rule.
+    If f is not convex and F is not quadratic on the segment, F is no higher after the step than
+    after a step by Armijo's rule.
 
     Parameters
     ----------
     slope_tolerance : float
-        How small the slope of F must be at the end, relative to the slope at the start. Where the
-        minimiser has a closed form, that is used.
+        How small the slope of F must be at the end, relative to the slope at the start. It is not
+        used if the minimiser has a closed form.
 
     Examples
     --------
@@ -378,12 +377,13 @@ def _closed_form(line: Quadratic) -> float:
 
 
 def _without_convexity(state: SearchState, tolerance: float) -> float:
-    """A step that lets F fall, from 0 to 1, for an f that need not be convex.
+    """A step from 0 to 1 that lowers F, for an f that need not be convex.
 
-    The minimiser in closed form where F is quadratic on the segment. The whole step where f is
-    concave there: f is below its tangent, so that F falls by the model gap or more, and it still
-    falls at the end. Else what the searches for convex functions find, if it is no higher than
-    Armijo's point: they end at a local minimiser at best.
+    - If F is quadratic on the segment: the minimiser in closed form.
+    - If f is quadratic and concave there: the step 1. As f is below its tangent, F falls by the
+      model gap or more, and it still falls at the end.
+    - Otherwise the searches for convex functions propose a step. They find no more than a local
+      minimiser, so Armijo's step is taken if F is lower there.
     """
     if isinstance(state.restriction, Quadratic):
         return _closed_form(state.restriction)
@@ -406,7 +406,7 @@ def _without_convexity(state: SearchState, tolerance: float) -> float:
 
 
 def _by_values(line: Restriction) -> float:
-    """The minimiser on [0, 1] of a convex function known by its values alone; 0 if out of time."""
+    """The minimiser on [0, 1] of a convex function, by its values alone; 0 if the time is up."""
     from scipy.optimize import minimize_scalar
 
     def value(t: float) -> float:
@@ -421,8 +421,8 @@ def _by_values(line: Restriction) -> float:
 
 
 def _by_slopes(line: Restriction, start: LocalModel, tolerance: float, rounding: float) -> float:
-    """The root of an increasing slope on [0, 1]: Newton where the curvature is known, else secant,
-    inside a bracket.
+    """The root on [0, 1] of an increasing slope. Newton's method if the curvature is known,
+    otherwise the secant method, both inside a bracket.
     """
     first = slope = float(start.slope[0])  # type: ignore[index]
     if first >= 0.0:
@@ -439,7 +439,8 @@ def _by_slopes(line: Restriction, start: LocalModel, tolerance: float, rounding:
         if deadline.passed():
             break
         if trial % 2 == 0:
-            # neither Newton's proposals nor the secant's may creep along one side of the bracket
+            # Bisect if two trials have not halved the bracket: Newton's method and the secant
+            # method may both approach the root from one side, in small steps.
             creeping = trial > 2 and high - low > 0.5 * wide
             wide = high - low
         else:
@@ -451,11 +452,12 @@ def _by_slopes(line: Restriction, start: LocalModel, tolerance: float, rounding:
         )
         here = line.local(np.array([t]))
         slope = float(here.slope[0])  # type: ignore[index]
-        # above the start is too far, even where the loss is too large for its slope to be right
+        # A point where F is higher than at the start is too far. Its slope may be wrong, as the
+        # loss may be huge there.
         if not (here.value <= ceiling or 0.0 < slope < math.inf):
             slope = math.inf
-        # a slope that is flat beside the first may still lie far up the other side, where f is
-        # curved sharply near 0
+        # A slope that is small compared with the first is not enough: if the curvature is large
+        # near 0 alone, such a point may still be higher than the start.
         if (abs(slope) <= -tolerance * first and here.value <= ceiling) or (
             t == 1.0 and slope <= 0.0
         ):
@@ -466,7 +468,7 @@ def _by_slopes(line: Restriction, start: LocalModel, tolerance: float, rounding:
         else:
             low = t
             slope_low = slope
-        # by convexity no point of the bracket is better than `low` by more than slope times width
+        # By convexity, F falls from `low` by no more than slope times width in the bracket.
         if -slope_low * (high - low) <= -tolerance * first * low or high - low <= 1e-15 * high:
             break
     return low
@@ -481,16 +483,16 @@ def _next_trial(
     high: float,
     slope_high: float,
 ) -> float:
-    """Newton's or the secant's proposal, or bisection where neither makes sense."""
+    """The proposal of Newton's or the secant method; the midpoint if that leaves the bracket."""
     curvature = 0.0 if here.curvature is None else float(here.curvature[0, 0])
     if curvature > 0.0:
         trial = t - slope / curvature
         if t == 0.0 and trial < 0.05:
-            # the curvature of an entropy is infinite at a corner and moderate in the middle
+            # an entropy has an infinite curvature at the boundary, so a tiny step means nothing
             trial = 0.5
     elif slope_high < np.inf:
         trial = (low * slope_high - high * slope_low) / (slope_high - slope_low)
-        # the secant may creep from one side
+        # keep away from both ends, as the secant method may approach the root from one side
         margin = 1e-2 * (high - low)
         trial = min(max(trial, low + margin), high - margin)
     else:
@@ -524,7 +526,7 @@ def step_rule(step: str | StepRule) -> StepRule:
 
 
 def checked_fractions(fractions: Any, size: int) -> Vector:
-    """What a step rule returned, if it is a point of the hull."""
+    """The fractions that a step rule returned; an error if they leave the hull."""
     try:
         a = np.atleast_1d(np.asarray(fractions, dtype=np.float64))
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""Newton's equations inside {v : A v <= b, E v = e, lower <= v <= upper}.
+"""Newton's equations of an interior-point method for {v : A v <= b, E v = e, lower <= v <= upper}.
 
-Each inequality has a slack s > 0 and a price z > 0, and each equation has a price y. On the central
-path all products s z are the same number t, and
+A *price* is a multiplier. Each inequality has a slack s > 0 and a price z > 0, and each equation
+has a price y. On the central path all products s z are the same number t, and
 
     gradient + A'z_rows - z_lower + z_upper + E'y = 0.
 
@@ -9,9 +9,10 @@ Newton's step dv from any other point has, with D = (z/s)_lower + (z/s)_upper,
 
     (H + D + A' diag(z/s)_rows A) dv + E'dy = right,   E dv = e - E v.
 
-H, the Hessian of a function, is a sum of squares of rows, too. Rows with few entries and D make a
-sparse matrix, which is inverted first. So a covariance of a few factors costs little, whatever the
-number of coordinates.
+H is the Hessian of the function. It is a sum of squares of rows, like A' diag(z/s) A. The rows with
+few entries and D make a sparse matrix, which is factored first. The other rows make a small dense
+matrix, its Schur complement. So a covariance of a few factors costs little for any number of
+coordinates.
 """
 
 from __future__ import annotations
@@ -31,37 +32,42 @@ from condgrad.arrays import Array, Matrix, is_dense
 from condgrad.rounding import LEAST_CURVATURE
 
 OUTSIDE = 1e-13
-"""How far outside a point may be that counts as inside, in the unit of the set."""
+"""A point that violates the constraints by no more than this counts as inside, in the unit of the
+set."""
 TO_BOUNDARY = 0.99
-"""The share of the way to the first slack or price of 0 that a step may go."""
+"""A step goes at most this share of the way to the first slack or price of 0."""
 CENTRING_STEPS = 60
-"""Steps towards a centre: a dozen are usual, and a set without an inside takes all of them."""
+"""The largest number of steps towards a centre. A dozen are usual, and a set without a point
+strictly inside takes all of them."""
 MOST_WORK = 1 << 31
-"""Multiplications of such a step beyond which none is taken: they last a tenth of a second or more.
-A linear program finds a point of such a set."""
+"""If such a step takes more multiplications, no centre is computed: a step would last a tenth of a
+second or more. A linear program finds a point of such a set instead."""
 MOST_ENTRIES = 1 << 24
-"""Entries of rows that are not inverted first, beyond which nothing is factored: they are stored
-and multiplied as dense ones."""
+"""If the rows outside the sparse part have more entries in dense form, nothing is factored: they
+would have to be stored and multiplied in this form."""
 SHORTEST = 1e-8
-"""A shorter step is the end."""
+"""A run ends if a step is shorter."""
 FEW_ENTRIES = 3
-"""Rows with no more entries go to the sparse part: own risks, differences of neighbours."""
+"""Rows with at most so many entries go to the sparse part: the risk of a single asset, or the
+difference of two neighbours."""
 MOSTLY_ZERO = 0.1
-"""Rows with a smaller share of entries are multiplied as sparse ones."""
+"""Rows with a smaller share of nonzero entries are stored in a sparse format."""
 SAME_ROWS = 1e-14
-"""What is added to the diagonal for equations that depend on each other, as a share of its largest
-entry."""
+"""This share of the largest diagonal entry is added to the diagonal, since equations may depend
+linearly on each other."""
 BLOCK = 1000
-"""Rows that are multiplied between two looks at the clock."""
+"""How many rows are multiplied before the time limit is checked again."""
 DIGITS = 1e-10
-"""The error of a solution, as a share of the right-hand side, that is small enough."""
+"""A solution is exact enough if its residual is at most this share of the right-hand side."""
 REFINEMENTS = 4
-"""Looks at that error, each followed by a solution for it where it is too large."""
+"""How often the residual is computed. If it is too large, a step of refinement follows."""
 
 
 @dataclass(frozen=True)
 class InnerPoint:
-    """A point, slacks and prices of all inequalities (rows, lower, upper), prices of equations."""
+    """A point v, the slacks s and prices z of all inequalities (rows, lower and upper bounds), and
+    the prices y of the equations.
+    """
 
     v: Array
     s: Array
@@ -83,12 +89,12 @@ class Step(NamedTuple):
     y: Array
 
     def longest(self, at: InnerPoint) -> float:
-        """How far slacks and prices stay above 0, and no more than 1."""
+        """The longest step, at most 1, for which slacks and prices stay above 0."""
         shrinks = -min(float((self.s / at.s).min()), float((self.z / at.z).min()))
         return 1.0 if shrinks <= TO_BOUNDARY else TO_BOUNDARY / shrinks
 
     def taken(self, at: InnerPoint, length: float) -> InnerPoint:
-        """Where it leads to."""
+        """The point after a step of this length."""
         return InnerPoint(
             at.v + length * self.v,
             at.s + length * self.s,
@@ -110,20 +116,20 @@ class SquaredRows(NamedTuple):
 
 
 def has_few(rows: Matrix) -> Array:
-    """Which rows have few entries."""
+    """Which rows have at most `FEW_ENTRIES` nonzero entries."""
     if is_dense(rows):
         return np.count_nonzero(rows, axis=1) <= FEW_ENTRIES
     return np.diff(rows.indptr) <= FEW_ENTRIES
 
 
 def in_fast_form(rows: Matrix) -> Matrix:
-    """Sparse rows as they are, or as an array where they have many entries."""
+    """Sparse rows as they are, or as an array if they have many entries."""
     is_full = rows.nnz > MOSTLY_ZERO * rows.shape[0] * rows.shape[1]
     return rows.toarray() if is_full else rows
 
 
 def as_array(rows: Matrix) -> Array:
-    """Dense rows, whatever they were."""
+    """Rows as a dense array."""
     array: Array = rows if is_dense(rows) else rows.toarray()
     return array
 
@@ -138,7 +144,7 @@ def weighted_squares(rows: Matrix, weights: Array) -> Array:
 
 @dataclass(frozen=True)
 class Inequalities:
-    """The set; all bounds are finite, and none is equal to the other of its coordinate."""
+    """The set. All bounds are finite, and lower < upper for each coordinate."""
 
     A: Matrix
     """In the form that `in_fast_form` chooses; so is E."""
@@ -155,7 +161,7 @@ class Inequalities:
 
     @cached_property
     def few(self) -> Matrix:
-        """These rows."""
+        """The rows of A with few entries."""
         return scipy.sparse.csr_array(self.A[self.has_few])
 
     @cached_property
@@ -165,34 +171,36 @@ class Inequalities:
 
     @property
     def count_of_long_rows(self) -> int:
-        """These and the equations."""
+        """The number of the other rows and the equations."""
         return int(self.many.shape[0] + len(self.e))
 
     def slacks(self, v: Array) -> Array:
         return np.concatenate([self.b - self.A @ v, v - self.lower, self.upper - v])
 
     def violation(self, v: Array) -> float:
-        """How far outside a point is."""
+        """By how much a point violates the constraints."""
         missed = np.abs(self.e - self.E @ v).max(initial=0.0)
         return float(max(missed, -self.slacks(v).min()))
 
     def along(self, d: Array) -> Array:
-        """How slacks change along d."""
+        """The derivative of the slacks along d."""
         return np.concatenate([-(self.A @ d), d, -d])
 
     def pulls(self, z: Array) -> Array:
-        """What prices of the inequalities add to the gradient."""
+        """The terms of the inequalities in the gradient of the Lagrangian, for prices z."""
         rows, lower, upper = self.parts(z)
         return self.A.T @ rows - lower + upper
 
     def parts(self, z: Array) -> tuple[Array, Array, Array]:
-        """Those of the rows, of the lower and of the upper bounds."""
+        """The three parts of z: for the rows, the lower bounds and the upper bounds."""
         m = len(self.b)
         n = len(self.lower)
         return z[:m], z[m : m + n], z[m + n :]
 
     def centre(self) -> Array | None:
-        """A point where slacks have about the largest product; None where none is found."""
+        """About the analytic centre, where the product of all slacks is largest; None if it is not
+        found.
+        """
         count = self.count_of_long_rows
         entries = self.many.nnz + scipy.sparse.csr_array(self.E).nnz
         if entries * count > MOST_WORK or count * len(self.lower) > MOST_ENTRIES:
@@ -217,7 +225,10 @@ class Inequalities:
         return None
 
     def _near_the_middle(self) -> InnerPoint:
-        """Slacks and prices whose products are 1; the rows need not have such slacks there."""
+        """The middle between the bounds, with positive slacks and prices whose products are 1.
+
+        The slacks need not be those of the point: the steps make up for the difference.
+        """
         v = 0.5 * (self.lower + self.upper)
         s = self.slacks(v)
         least = 0.1 * float(np.median(self.upper - v))
@@ -228,8 +239,8 @@ class Inequalities:
 class System:
     """What the equations at all points have in common.
 
-    Inverted first is the sparse part, or with `whole` all but the equations of the set. The rows
-    that remain make a dense matrix.
+    One part is factored first: the sparse part, or with `whole` everything but the equations of the
+    set. The rows that remain make a dense matrix, the Schur complement.
     """
 
     def __init__(self, on: Inequalities, H: SquaredRows, *, whole: bool) -> None:
@@ -255,7 +266,7 @@ class System:
         return gram
 
     def invert_first(self, ratios: Array) -> Callable[[Array], Array]:
-        """The inverse of the part that is inverted first, for ratios of prices and slacks."""
+        """The inverse of the part that is factored first, for ratios = z / s."""
         on = self.on
         of_rows, of_lower, of_upper = on.parts(ratios)
         diagonal = of_lower + of_upper
@@ -275,12 +286,12 @@ class System:
 
     @cached_property
     def _is_diagonal(self) -> bool:
-        """Whether the sparse part is."""
+        """Whether the sparse part is a diagonal matrix."""
         counts = [np.diff(few.indptr).max(initial=0) for few in (self.H.few, self.on.few)]
         return max(counts) <= 1
 
     def ends(self, ratios: Array) -> Array:
-        """What the rows that remain have on the diagonal."""
+        """The numbers that the remaining rows add to the diagonal of the Schur complement."""
         equations = np.zeros(len(self.on.e))
         if self.whole:
             return equations
@@ -296,7 +307,7 @@ class Equations:
         self.at = at
         self.ratios = at.z / at.s
         self.has_digits = True
-        """Whether the last step has met them."""
+        """Whether the last step solves the equations to `DIGITS`."""
         self.invert = system.invert_first(self.ratios)
         self.inverted = self.invert(system.transposed)
         matrix = system.rows @ self.inverted
@@ -306,8 +317,10 @@ class Equations:
         self.invert_rows = inverse_of_matrix(matrix, ends)
 
     def step(self, residual: Array, short: Array, missed: Array | float = 0.0) -> Step:
-        """The step for a residual of the gradient, for what products s z are short of their goals,
-        and for what slacks are short of those at the point.
+        """The Newton step.
+
+        `residual` is the gradient of the Lagrangian. `short` is the goals of the products s z minus
+        these products. `missed` is the slacks at the point v minus the slacks s.
         """
         on = self.system.on
         at = self.at
@@ -342,7 +355,7 @@ class Equations:
 
 
 def inverse_of_matrix(matrix: Array, diagonal: Array) -> Callable[[Array], Array]:
-    """(matrix + diag(diagonal))^-1, by Cholesky's factors; the matrix is spoiled."""
+    """(matrix + diag(diagonal))^-1, by a Cholesky factorisation, which overwrites the matrix."""
     if not len(diagonal):
         return np.copy
     every = range(len(diagonal))
@@ -352,7 +365,7 @@ def inverse_of_matrix(matrix: Array, diagonal: Array) -> Callable[[Array], Array
 
 
 def inverse_of_sparse(matrix: Matrix) -> Callable[[Array], Array]:
-    """The inverse of a sparse matrix, which is symmetric and positive definite."""
+    """The inverse of a sparse matrix that is symmetric and positive definite."""
     lift = scipy.sparse.diags_array(LEAST_CURVATURE * matrix.diagonal())
     factor = scipy.sparse.linalg.splu(
         (matrix + lift).tocsc(),

@@ -1,4 +1,4 @@
-"""Sets by linear constraints, with HiGHS as the linear oracle and a lower bound from its dual.
+"""Polytopes given by linear constraints, with HiGHS as the oracle and a bound from its dual.
 
     P = {x : A_ub x <= b_ub, A_eq x = b_eq, lower <= x <= upper}
 
@@ -6,8 +6,8 @@ For all y_ub <= 0 and y_eq, with r = c - A_ub'y_ub - A_eq'y_eq,
 
     min over P of <c, s> >= <b_ub, y_ub> + <b_eq, y_eq> + sum_j min(r_j lower_j, r_j upper_j).
 
-So the prices of a linear program prove a bound however inexact they are, as long as every
-coordinate has finite bounds. Where the user gave none, the constraints imply some, or P is not
+We call the dual variables y *prices*. So prices prove a bound however inexact they are, as long as
+every coordinate has finite bounds. If the user gives none, the constraints imply some, or P is not
 bounded.
 """
 
@@ -28,23 +28,24 @@ from condgrad.problem import Answer, Set
 from condgrad.sets.barrier import OUTSIDE, Inequalities, InnerPoint, in_fast_form
 
 PROPAGATIONS = 10
-"""Passes over the rows that look for bounds which they imply; linear programs find the others."""
+"""How often all rows are searched for bounds that they imply. Linear programs find the others."""
 WIDER = 1e-9
-"""Share of itself by which a bound from linear programs is moved out: their own rounding."""
+"""A bound that a row implies is moved outwards by this share of the size of its terms, to allow for
+rounding."""
 THIN = 1e-6
-"""A set with less room inside its inequalities, in units of the set, is looked at for a proof that
-it is empty. HiGHS' own tolerances are a tenth of it."""
+"""If the largest possible least slack is below this, in the unit of the set, the set may be empty:
+then a proof of that is looked for. HiGHS' own tolerances are a tenth of it."""
 FREE = (-math.inf, math.inf)
 EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-"""The least tolerances that HiGHS takes. With its own, 1e-7, it finds points of sets that are empty
-by less."""
+"""The smallest tolerances that HiGHS takes. With its default, 1e-7, it may find a point of an empty
+set, if this point misses the constraints by less."""
 
 
 class Prices(NamedTuple):
     """The dual variables of a linear program."""
 
     ub: Any
-    """At most 0."""
+    """The prices of the inequalities, at most 0."""
     eq: Any
 
 
@@ -90,9 +91,11 @@ class Polytope(Set):
         self.lower, self.upper = _pairs(bounds, n)
         self.shape = (n,)
         self._unit = self._scale_to_unit()
-        """In this unit of x the set is of size 1, about: HiGHS has tolerances of its own unit."""
+        """In this unit of x the size of the set is about 1, as the absolute tolerances of HiGHS
+        assume.
+        """
         self._bounds = np.column_stack([self.lower, self.upper])
-        """What HiGHS is told: `lower` and `upper` become finite below."""
+        """The bounds of the user, for HiGHS. `lower` and `upper` become finite below."""
         self._imply_bounds()
         self._center, self._slack = self._inner_point()
         if not self._is_bounded:
@@ -104,7 +107,7 @@ class Polytope(Set):
         self.nonnegative = bool((self.lower >= 0.0).all())
 
     def _scale_to_unit(self) -> float:
-        """Rows of length 1 and right-hand sides of size 1, up to powers of 2, which cost no digit."""
+        """Scale rows to length 1 and right-hand sides to size 1, by powers of 2: that is exact."""
         sizes = [np.ones(0)]
         for A, b in ((self.A_ub, self.b_ub), (self.A_eq, self.b_eq)):
             lengths = np.sqrt((A * A).sum(axis=1))
@@ -126,7 +129,7 @@ class Polytope(Set):
         return like(self._unit * self._center, space.full(0.0))
 
     def violation(self, x: Array) -> float:
-        """The largest distance to a half-space, hyperplane or bound that x is outside of, about."""
+        """About the largest distance of x to a half-space, hyperplane or bound that it violates."""
         return self._unit * self._violation(double(host(x)) / self._unit)
 
     def _violation(self, at: Any) -> float:
@@ -149,7 +152,7 @@ class Polytope(Set):
         return Answer(point, bound, value=0.0, magnitude=magnitude)
 
     def priced(self, c: Array, prices: Prices) -> Answer:
-        """The bound on <c, s> that prices prove, beside a point that is none of the least."""
+        """The bound on <c, s> that prices prove. The point is only feasible, not a minimiser."""
         costs = double(host(c))
         prices = Prices(np.minimum(prices.ub, 0.0), prices.eq)
         bound, magnitude = (self._unit * each for each in self._bound(costs, prices))
@@ -158,11 +161,13 @@ class Polytope(Set):
         witness = like(farthest, c)
         return Answer(start, bound, value=0.0, magnitude=magnitude, witness=witness)
 
-    # --- the inside, in the coordinates that are free and in the unit of the set
+    # --- the inside, without the coordinates that the bounds fix, and in the unit of the set
 
     @cached_property
     def inside(self) -> Inequalities | None:
-        """The set as interior methods see it; None where it is thin, or a point."""
+        """The set in the form for interior-point methods; None if no point, or hardly one, is
+        strictly inside.
+        """
         return self._make_inside() if self._slack > THIN and len(self._free) else None
 
     def _make_inside(self) -> Inequalities:
@@ -179,31 +184,31 @@ class Polytope(Set):
 
     @property
     def centre(self) -> Any:
-        """A point of the inside, in the coordinates of the set."""
+        """A point strictly inside, in the coordinates of the set."""
         return self._unit * self._center
 
     def inner(self, x: Any) -> Any:
-        """A point in the coordinates of the inside."""
+        """The coordinates of the inside of a point x of the set."""
         return x[self._free] / self._unit
 
     def outer(self, v: Any) -> Any:
-        """A point of the inside in those of the set."""
+        """The coordinates of the set of a point v of the inside."""
         return self._unit * self._whole(v)
 
     def _whole(self, v: Any) -> Any:
-        """The free coordinates with those that are not."""
+        """The free coordinates together with those that the bounds fix."""
         x = self.lower.copy()
         x[self._free] = v
         return x
 
     def inner_rows(self, K: Matrix) -> Matrix:
-        """Rows, or slopes, that are multiplied with points of the inside."""
+        """Rows of a matrix, or a gradient, in the coordinates of the inside."""
         return self._unit * K[..., self._free]
 
     inner_slope = inner_rows
 
     def prices_at(self, at: InnerPoint | None) -> Prices:
-        """Those of a point of the inside; none without."""
+        """The prices that belong to a point of the inside; all 0 without a point."""
         if at is None:
             return Prices(np.zeros(len(self.b_ub)), np.zeros(len(self.b_eq)))
         return Prices(at.z[: len(self.b_ub)] / -self._unit, at.y / -self._unit)
@@ -213,7 +218,7 @@ class Polytope(Set):
 
         has_ub = self.A_ub.shape[0] > 0
         has_eq = self.A_eq.shape[0] > 0
-        # HiGHS now and then gives up at its least tolerances; the bound holds at any
+        # HiGHS sometimes fails at its smallest tolerances; the bound holds at any tolerance
         for options in (EXACT, {}):
             found = linprog(
                 costs,
@@ -251,7 +256,7 @@ class Polytope(Set):
     # --- a point of the set
 
     def _inner_point(self) -> tuple[Any, float]:
-        """A point well inside all inequalities and bounds, and its least slack; an error where P is
+        """A point well inside all inequalities and bounds, and its smallest slack; an error if P is
         empty.
         """
         is_free = self.lower < self.upper
@@ -265,7 +270,7 @@ class Polytope(Set):
         return self._farthest_inside()
 
     def _farthest_inside(self) -> tuple[Any, float]:
-        """A point whose least slack is the largest, by a linear program."""
+        """A point with the largest possible smallest slack, by a linear program."""
         from scipy.optimize import linprog
 
         n = len(self.lower)
@@ -296,10 +301,10 @@ class Polytope(Set):
         return np.clip(found.x[:n], self.lower, self.upper), slack
 
     def _refuse_if_empty(self) -> None:
-        """An error where weights of the constraints prove that P has no points (Farkas).
+        """An error if weights of the constraints prove that P is empty (Farkas' lemma).
 
-        The least sum of what an x within the bounds misses the constraints by is a linear program.
-        If its prices prove that the sum is above 0, no point misses none.
+        A linear program minimises the sum of all violations of the constraints over the x within
+        the bounds. If its prices prove that this sum is above 0, P is empty.
         """
         from scipy.optimize import linprog
 
@@ -334,10 +339,10 @@ class Polytope(Set):
             )
 
     def _inside(self, x: Any) -> Any:
-        """A point of a linear program, moved in where its tolerances left it outside.
+        """A solution of a linear program, moved into P if the tolerances left it outside.
 
-        Equations are met by the least move that meets them; inequalities and bounds by a part of
-        the way to the centre, where that is inside all of them.
+        The shortest move makes the equations hold. A move towards the centre makes the inequalities
+        and bounds hold, if the centre is strictly inside.
         """
         at = np.clip(x, self.lower, self.upper)
         missed = self.b_eq - self.A_eq @ at
@@ -358,7 +363,7 @@ class Polytope(Set):
     # --- bounds of every coordinate
 
     def _imply_bounds(self) -> None:
-        """Give finite bounds to coordinates where single rows imply them."""
+        """Give finite bounds to coordinates if single rows imply them."""
         for A, b, is_equation in ((self.A_ub, self.b_ub, False), (self.A_eq, self.b_eq, True)):
             for _ in range(PROPAGATIONS):
                 if not A.shape[0] or self._is_bounded or not self._propagate(A, b):
@@ -371,10 +376,10 @@ class Polytope(Set):
         return bool(np.isfinite(self.lower).all() and np.isfinite(self.upper).all())
 
     def _propagate(self, A: Matrix, b: Any) -> bool:
-        """Give bounds to coordinates that have none where a single row implies them; whether one
-        did.
+        """Give bounds to coordinates that have none if a single row implies them. Returns whether
+        there was a new bound.
 
-        In a row a_j x_j <= b_i - (the least of all other terms), if that is finite.
+        A row implies a_j x_j <= b_i - (the smallest value of all other terms), if that is finite.
         """
         is_new = False
         for i in range(A.shape[0]):
@@ -401,9 +406,9 @@ class Polytope(Set):
     def _bound_by_programs(self) -> None:
         """Give bounds to the other coordinates by two linear programs each.
 
-        Their prices prove |x_j| <= limit_j + sum_k error_jk |x_k|, with an error for each
-        coordinate k whose reduced cost is not quite 0 where it has no bound. If the errors of every
-        row are below a half in sum, |x_j| is at most twice the largest limit.
+        Their prices prove |x_j| <= limit_j + sum_k error_jk |x_k|. Here k runs over coordinates
+        without a bound, and error_jk is the reduced cost of k, which should be 0 and is not quite.
+        If sum_k error_jk < 1/2 for every j, then |x_j| is at most twice the largest limit.
         """
         is_free = ~(np.isfinite(self.lower) & np.isfinite(self.upper))
         limits = []
@@ -431,8 +436,8 @@ class Polytope(Set):
         self.upper = np.minimum(self.upper, limit)
 
     def _partial_bound(self, costs: Any, prices: Prices) -> tuple[float, float, float]:
-        """The bound that prices prove, less the terms r_k x_k without a bound; sum |r_k| of these;
-        and the size of the bound's terms.
+        """Three numbers: the bound that prices prove, without the terms r_k x_k of coordinates that
+        have no bound; the sum of |r_k| of these; and the size of the bound's terms.
         """
         r, size = self._reduced(costs, prices)
         ends = np.where(r > 0.0, self.lower, self.upper)
@@ -445,19 +450,19 @@ class Polytope(Set):
 
 
 def _prices(found: Any, unit: float) -> Prices:
-    """The dual variables that HiGHS has found, in a unit of the costs."""
+    """The dual variables that HiGHS has found, times the unit of the costs."""
     ub = np.minimum(np.asarray(found.ineqlin.marginals, float), 0.0)
     return Prices(unit * ub, unit * np.asarray(found.eqlin.marginals, float))
 
 
 def _power_of_2(size: Any) -> Any:
-    """The power of 2 next to a size, or to each."""
+    """The power of 2 nearest to a size, or to each of several."""
     return np.exp2(np.round(np.log2(size)))
 
 
 def _rows(kind: str, A: Any, b: Any) -> tuple[Any, Any]:
-    """The matrix and the right-hand side of one kind of constraints, checked; None and nothing
-    without.
+    """The matrix and the right-hand side of one kind of constraints, checked; None and an empty
+    array if there are none.
     """
     if (A is None) != (b is None):
         missing, given = (f"A_{kind}", f"b_{kind}") if A is None else (f"b_{kind}", f"A_{kind}")
@@ -474,7 +479,7 @@ def _rows(kind: str, A: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _dimension(A_ub: Any, A_eq: Any, bounds: Any) -> int:
-    """How many coordinates there are, by whoever says so."""
+    """The number of coordinates, by the matrices and the bounds."""
     sizes = {name: A.shape[1] for name, A in (("A_ub", A_ub), ("A_eq", A_eq)) if A is not None}
     if not _is_one_pair(bounds):
         sizes["bounds"] = len(bounds)
@@ -493,7 +498,7 @@ def _is_one_pair(bounds: Any) -> bool:
 
 
 def _pairs(bounds: Any, n: int) -> tuple[Any, Any]:
-    """The lower and the upper bounds, infinite where there are none."""
+    """The lower and the upper bounds; infinite if there are none."""
     pairs = [bounds] * n if _is_one_pair(bounds) else list(bounds)
     lower = np.empty(n)
     upper = np.empty(n)
@@ -507,7 +512,7 @@ def _pairs(bounds: Any, n: int) -> tuple[Any, Any]:
 
 
 def _sparse(A: Any, n: int) -> Matrix:
-    """The matrix as a sparse one by rows, without rows where there is none."""
+    """The matrix in the sparse format by rows; it has no rows if there is no matrix."""
     return (
         scipy.sparse.csr_array((0, n))
         if A is None

@@ -1,5 +1,5 @@
-"""Regularised optimal transport: min <C, G> + entropy sum G log G + regularisers, G a plan from a
-to b.
+"""Regularised optimal transport: min <C, G> + entropy sum G log G + regularisers over the plans G
+with row sums a and column sums b.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ Returned = TypeVar("Returned")
 
 PLANS = ("auto", "dense", "streamed")
 COPIES = 6.0
-"""Arrays of the size of the plan that a dense run holds at a time, at most."""
+"""The largest number of arrays of the size of the plan that a dense run holds at a time."""
 SHARE = 0.5
-"""The part of the free memory that "auto" takes."""
+"""plan="auto" makes a dense plan only if the run needs at most this part of the free memory."""
 SMALL_ON_DEVICE = 4_000_000
-"""Pairs up to which an array is faster on a GPU than products that form it anew each time."""
+"""Up to this many pairs of points, a dense plan is faster on a GPU than a streamed one."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -76,8 +76,8 @@ class TransportResult(AnswerOfRun):
     result : Result
         The run, whose `x` is the plan.
     passes : int
-        The number of Newton's passes over all pairs of points. One pass multiplies at most 32
-        columns.
+        How often Newton's method went over all pairs of points. One pass multiplies the plan with
+        at most 32 columns.
     points : tuple of arrays, optional
         Source and target points, if the cost or a regulariser has them.
 
@@ -134,12 +134,12 @@ class TransportResult(AnswerOfRun):
 
     @cached_property
     def potentials(self) -> Potentials:
-        """Row and column potentials of the problem linearised at the plan, computed at the first
-        use.
+        """The row and column potentials u and v, computed at the first use.
 
-        With M = cost + gradient of the regularisers, plan ~ exp((u_i + v_j - M_ij)/entropy). Points
-        without weight have -inf. For entropy = 0 the potentials are optimal prices, u_i + v_j <=
-        M_ij, also for points without weight.
+        They belong to the problem that is linearised at the plan. With M = cost + gradient of the
+        regularisers, plan_ij is about exp((u_i + v_j - M_ij)/entropy). Points without weight have
+        -inf. For entropy = 0 the potentials are optimal dual variables, u_i + v_j <= M_ij, also for
+        points without weight.
         """
         if self.streamed:
             origin = self.result.x.origin
@@ -150,8 +150,8 @@ class TransportResult(AnswerOfRun):
         M = f.at(self.plan).gradient
         u, v = g.argmin(M, accuracy=1e-3 * max(self.gap, 1e-12 * self.result.scale)).warm
         if self.structure.entropy == 0.0:
-            # an engine does not look at rows without weight: theirs is the largest price that all
-            # columns allow
+            # a solver of linear programs ignores rows without weight: their potentials are the
+            # largest with u_i + v_j <= M_ij for all j
             xp = namespace(M)
             u = xp.where(self.plan.sum(1) > 0.0, u, xp.min(M - v[None, :], axis=1))
         return Potentials(u, v)
@@ -180,7 +180,7 @@ class TransportResult(AnswerOfRun):
 
     @property
     def marginal_error(self) -> float:
-        """The sum of all differences between row and column sums and the weights: only rounding."""
+        """The sum of |row sums - a| and |column sums - b|. It consists of rounding errors."""
         on: Any = self.problem[1].on
         xp = namespace(on.a)
         rows = self.apply(xp.ones_like(double(on.b))) - on.a
@@ -207,7 +207,7 @@ class TransportResult(AnswerOfRun):
 
 
 def beside(name: str, values: Any, like: Array, *, ndim: int) -> Array:
-    """A user's array in the library and on the device of the problem, in its own precision."""
+    """A user's array, converted to the library and device of the problem; its precision is kept."""
     values = floating(name, values, ndim=ndim)
     if is_torch(like):
         return namespace(like).asarray(values, device=like.device)
@@ -215,7 +215,7 @@ def beside(name: str, values: Any, like: Array, *, ndim: int) -> Array:
 
 
 def weights_like(name: str, weights: Any, like: Array, shape: tuple[int, int], axis: int) -> Array:
-    """Weights of the kind of the cost; uniform ones for None."""
+    """Weights in the library and on the device of the cost; uniform ones for None."""
     size = shape[axis]
     if weights is None:
         return Space.of(like, shape=(size,)).full(1.0 / size)
@@ -228,7 +228,9 @@ def weights_like(name: str, weights: Any, like: Array, shape: tuple[int, int], a
 
 
 def _objective(linear: Smooth, like: Array, regularizers: Sequence[Regularizer]) -> Smooth:
-    """<C, G> and the regularisers, whose coordinates follow the cost to its library and device."""
+    """<C, G> plus the regularisers. Their coordinates are converted to the cost's library and
+    device.
+    """
     f = linear
     shape = " x ".join(map(str, linear.space.shape))  # type: ignore[union-attr]
     for k, regularizer in enumerate(_checked(regularizers)):
@@ -260,8 +262,8 @@ def _checked(regularizers: Any) -> Sequence[Regularizer]:
 
 
 def with_cost_first(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
-    """The function, with a sentence for who calls it as POT's: weights first, or the weight of the
-    entropy by position.
+    """The function, with an error for calls as POT has them: weights first, or the entropy without
+    its name. The error shows the right call.
     """
 
     @functools.wraps(function)
@@ -317,10 +319,11 @@ def solve(
         coordinates and the start are converted to them. A pair with a cost of +inf, in an array or
         from the function of a `BlockCost`, may not be matched: the plan is exactly 0 there.
     a, b : arrays, optional
-        Weights >= 0 of sources and targets, of the same mass; uniform of mass 1 by default.
+        Weights >= 0 of sources and targets, with the same sum. By default they are uniform with the
+        sum 1.
     entropy : float
-        Weight of sum G log G. With 0 the method is the plain conditional gradient, over linear
-        programs.
+        Weight of sum G log G. With 0 the method is the plain conditional gradient, whose oracle
+        solves linear programs.
     regularizers : sequence
         `transport.Laplacian`, `transport.GroupLasso`, or any smooth function of the plan
         (`condgrad.smooth`).
@@ -335,14 +338,14 @@ def solve(
         other than one Laplacian, and the method "newton", "cgs" or "auto".
     start : optional
         Where to start: a plan, a pair of potentials (u, v), or an earlier `TransportResult`. If the
-        result belongs to other points, each new point takes the values of its neighbours among
-        them.
+        result belongs to other points, each new point takes a mean of the values of its neighbours
+        among these points.
     engine : str
         The solver of linear programs, if one is needed, as in `sets.Transport`.
     workers : distributed.Client, optional
-        A Dask cluster that computes the products with a streamed plan. Its workers have the rows,
-        the driver has O((n + m) d) numbers, and the certificate is the same. If a worker is lost,
-        its rows are divided among the others.
+        A Dask cluster that computes the products with a streamed plan. The rows of the plan are
+        divided among its workers. This process holds O((n + m) d) numbers, and the certificate is
+        the same. If a worker is lost, its rows are divided among the others.
 
     Returns
     -------
@@ -438,7 +441,7 @@ def solve(
             start = coarse_start(problem, cost, regularizers, solve)
         if start is None and method in ("auto", "newton"):
             start = self_start(problem, cost)
-            # Newton proves what these potentials are worth, and has next to nothing to add
+            # these potentials are nearly optimal: Newton's method only has to prove it
             method = method if start is None else "newton"
         result = minimize(
             f,
@@ -469,7 +472,7 @@ def _say_where_gradients_are(**given: Any) -> None:
 
 
 def _avoiding(cost: Any, a: Any, b: Any, entropy: float, streamed: bool) -> Avoiding | None:
-    """The problem around its forbidden pairs, if it has any."""
+    """The problem without its forbidden pairs; None if it has no forbidden pairs."""
     if isinstance(cost, PointCost):
         if not isinstance(cost, BlockCost):
             return None
@@ -516,7 +519,7 @@ def _shared_by(workers: Any) -> AbstractContextManager[None]:
 def _only_dense(
     entropy: float, regularizers: Any, method: str, step: Any, memory: int | None
 ) -> str | None:
-    """What of a problem asks for a plan that is an array, if anything does."""
+    """The part of the problem that needs a dense plan, in words; None if nothing does."""
     laplacians = [r for r in regularizers if isinstance(r, Laplacian | smooth.TransportLaplacian)]
     for k, regularizer in enumerate(regularizers):
         if not isinstance(regularizer, Laplacian | smooth.TransportLaplacian):
@@ -533,7 +536,7 @@ def _only_dense(
 
 
 def _streams(cost: Any, plan: str, only_dense: str | None) -> bool:
-    """Whether the plan is streamed; an error where it should be and cannot."""
+    """Whether the plan is streamed; an error if the user asks for that and it is impossible."""
     if not isinstance(cost, PointCost):
         if plan == "streamed":
             raise ValueError(
@@ -547,8 +550,8 @@ def _streams(cost: Any, plan: str, only_dense: str | None) -> bool:
 def plan_is_streamed(
     shape: tuple[int, int], like: Array, plan: str, only_dense: str | None
 ) -> bool:
-    """Whether a plan between points is streamed, `only_dense` being what asks for an array; an
-    error if both are.
+    """Whether a plan between points is streamed. `only_dense` is the part of the problem that needs
+    a dense plan; an error if the user asks for a streamed plan all the same.
     """
     n, m = shape
     bytes_of_plan = 8 * n * m
