@@ -44,7 +44,7 @@ HOUSE = {
     "groups of modules that import each other": 4,
     "imports from inside the ball": 0,
     "modules that minimize needs": 120,
-    "class names of several classes": 4,
+    "class names of several classes": 3,
 }
 """What the whole package may have at most. Who needs more raises the number in the commit that
 needs it, and says why there; who needs less lowers it.

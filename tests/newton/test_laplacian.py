@@ -20,7 +20,7 @@ from condgrad.newton.laplacian import dual as duals
 from condgrad.newton.laplacian import preconditioner as preconditioners
 from condgrad.newton.laplacian.dual import STIFF, EntropicLaplacian
 from condgrad.newton.laplacian.hessian import Hessian
-from condgrad.newton.laplacian.moments import Moments
+from condgrad.newton.laplacian.moments import DualVector
 from condgrad.newton.laplacian.preconditioner import (
     FactoredBlock,
     Inverses,
@@ -68,10 +68,10 @@ def model_of(f: Any, g: Any) -> EntropicLaplacian:
     return model
 
 
-def random_point(model: EntropicLaplacian, seed: int, size: float) -> Moments:
+def random_point(model: EntropicLaplacian, seed: int, size: float) -> DualVector:
     rng = np.random.default_rng(seed)
     (n, m), d = model.cost.shape, model.Xs.shape[1]
-    return Moments(
+    return DualVector(
         size * rng.standard_normal(m),
         size * rng.standard_normal((n, d)) / n,
         size * rng.standard_normal((m, d)) / m,
@@ -571,7 +571,7 @@ def test_logarithms_of_columns(streamed: bool) -> None:
     np.testing.assert_allclose(plan.S_R, plan.times(right), rtol=1e-12)
 
 
-def _centred(direction: Moments) -> Moments:
+def _centred(direction: DualVector) -> DualVector:
     """A constant in v means nothing."""
     return direction._replace(v=direction.v - direction.v.mean())
 
@@ -791,9 +791,9 @@ def weakly_tied(need: float) -> EntropicLaplacian:
     return EntropicLaplacian(C, even + need * np.array([1, 1, 1, 1, -4]), even, 1.0, None)
 
 
-def potentials(model: EntropicLaplacian, last: float) -> Moments:
+def potentials(model: EntropicLaplacian, last: float) -> DualVector:
     """That of the last target, all others at 0."""
-    return Moments(last * np.eye(5)[4], model.Xs, model.Xt)
+    return DualVector(last * np.eye(5)[4], model.Xs, model.Xt)
 
 
 def best_of(model: EntropicLaplacian) -> float:

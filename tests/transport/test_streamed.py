@@ -21,7 +21,7 @@ from condgrad import passes
 from condgrad.kernels.streamed import Score
 from condgrad.newton.laplacian.dual import EntropicLaplacian
 from condgrad.newton.laplacian.hessian import Hessian
-from condgrad.newton.laplacian.moments import Moments
+from condgrad.newton.laplacian.moments import DualVector
 from condgrad.newton.laplacian.plans import DensePlan, StreamedDualPlan
 from condgrad.sets.streamed_transport import StreamedTransport
 from condgrad.streamed_plan import Blocks, StreamedMatrix, StreamedPlan, UnformedCost
@@ -341,7 +341,7 @@ class TestPlans:
     def points(self, models: Any) -> tuple[Any, Any]:
         dense, streamed = models
         rng = np.random.default_rng(0)
-        z = Moments(
+        z = DualVector(
             0.1 * rng.standard_normal(17),
             0.01 * rng.standard_normal(dense.Xs.shape),
             0.01 * rng.standard_normal(dense.Xt.shape),
@@ -379,7 +379,7 @@ class TestPlans:
 
     def test_the_hessian(self, models: Any) -> None:
         one, two = self.points(models)
-        x = Moments(*(RNG.standard_normal(part.shape) for part in one.z[:3]))
+        x = DualVector(*(RNG.standard_normal(part.shape) for part in one.z[:3]))
         images = [
             Hessian(model, point).product(x)
             for model, point in zip(models, (one, two), strict=True)

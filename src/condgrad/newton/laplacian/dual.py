@@ -40,7 +40,7 @@ from condgrad.newton.ascent import Ascent, DualModel, Primal, Progress
 from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_potential
 from condgrad.newton.laplacian.centred import CentredLaplacian, turned
 from condgrad.newton.laplacian.hessian import Hessian, second_moments
-from condgrad.newton.laplacian.moments import DualVariables, Moments
+from condgrad.newton.laplacian.moments import DualVariables, DualVector
 from condgrad.newton.laplacian.plans import (
     Cost,
     DenseCost,
@@ -193,12 +193,12 @@ class EntropicLaplacian(EntropicPath):
                     cost = StreamedCost(emptied(core))
         self.cost = cost
 
-    def _without_kernels(self, x: Moments) -> Moments:
+    def _without_kernels(self, x: DualVector) -> DualVector:
         """x less what no Laplacian sees of its moments: conjugate gradients let that drift, and it
         costs digits.
         """
         (in_P, in_Q), (v, P, Q) = self._kernels, x
-        return Moments(v, P - in_P @ (in_P.T @ P), Q - in_Q @ (in_Q.T @ Q))
+        return DualVector(v, P - in_P @ (in_P.T @ P), Q - in_Q @ (in_Q.T @ Q))
 
     @cached_property
     def _kernels(self) -> tuple[Array, Array]:
@@ -355,7 +355,7 @@ class EntropicLaplacian(EntropicPath):
         """The Laplacian at a plan with these moments."""
         return 0.5 * (dot(P, self.gradient_in_P(P)) + dot(Q, self.gradient_in_Q(Q)))
 
-    def with_gradients(self, z: Moments | DualVariables) -> DualVariables:
+    def with_gradients(self, z: DualVector | DualVariables) -> DualVariables:
         """z with the gradients of the Laplacian there, if it does not have them already."""
         if isinstance(z, DualVariables):
             return z
@@ -393,7 +393,7 @@ class EntropicLaplacian(EntropicPath):
             if self.centred is not None and self.given is not None:
                 P, Q = self.centred.inside(P, Q, self.a, self.b)
                 v = v - self.centred.shifts(P, Q)[1]
-            return self.with_gradients(Moments(self._without_constant(v), P, Q))
+            return self.with_gradients(DualVector(self._without_constant(v), P, Q))
         P = x @ self.Xt
         Q = x.T @ self.Xs
         U = self.gradient_in_P(P)
@@ -404,7 +404,7 @@ class EntropicLaplacian(EntropicPath):
         return DualVariables(self.entropy * namespace(self.b).log(self.b) + means, P, Q, U, V)
 
     def moved(
-        self, z: Moments | DualVariables, direction: Moments | DualVariables, step: float
+        self, z: DualVector | DualVariables, direction: DualVector | DualVariables, step: float
     ) -> DualVariables:
         there = self.with_gradients(z).moved(step, self.with_gradients(direction))
         return there._replace(v=self._without_constant(there.v))
@@ -425,10 +425,10 @@ class EntropicLaplacian(EntropicPath):
         left = xp.concat([U + self.U, self.Xs], axis=1)
         return left, xp.concat([self.Xt, V + self.V], axis=1)
 
-    def evaluate(self, z: Moments | DualVariables, t: float) -> PlanPoint:
+    def evaluate(self, z: DualVector | DualVariables, t: float) -> PlanPoint:
         return PlanPoint(self, self.with_gradients(z), t * self.entropy, certified=t == 1.0)
 
-    def rough_point(self, z: Moments | DualVariables, t: float) -> PlanPoint:
+    def rough_point(self, z: DualVector | DualVariables, t: float) -> PlanPoint:
         return PlanPoint(self, self.with_gradients(z), t * self.entropy, certified=False)
 
     @property
@@ -588,7 +588,7 @@ class EntropicLaplacian(EntropicPath):
         slope = self.slope_along(point, shorter)
         if slope <= 0.0:
             v, P, Q = (part / farthest for part in (direction.v, direction.P, direction.Q))
-            shorter = self.with_gradients(Moments(v, P, Q))
+            shorter = self.with_gradients(DualVector(v, P, Q))
             slope = ascent.slope / farthest
         return ascent._replace(direction=shorter, slope=slope, is_newton=False)
 
@@ -602,7 +602,7 @@ class EntropicLaplacian(EntropicPath):
         slope = dot(
             self.b, dv
         )  # what the step brings with u as it is; the slope proper may be far more
-        direction = Moments(dv, 0.0 * point.z.P, 0.0 * point.z.Q)
+        direction = DualVector(dv, 0.0 * point.z.P, 0.0 * point.z.Q)
         return Ascent(direction, slope, 1, is_newton=False, learnt=learnt)
 
     def _accuracy(self, hessian: Hessian, progress: Progress, learnt: Learnt) -> float:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from condgrad import passes
 from condgrad.arrays import Array, at_least, dot, namespace, smallest
-from condgrad.newton.laplacian.moments import Moments, pairs
+from condgrad.newton.laplacian.moments import DualVector, pairs
 
 if TYPE_CHECKING:
     from condgrad.newton.laplacian.dual import EntropicLaplacian, PlanPoint
@@ -40,7 +40,7 @@ class Hessian:
         self.S_Xt = point.S_Xt
         self.S_Xs = point.S_Xs
         self.few_dimensions = model.Xt.shape[1] <= FEW_DIMENSIONS
-        self.residual = Moments(
+        self.residual = DualVector(
             model.b - self.columns, self.S_Xt - point.z.P, self.S_Xs - point.z.Q
         )
 
@@ -51,14 +51,14 @@ class Hessian:
         columns = at_least(smallest(self.columns), self.columns)
         return self.entropy * dot(v, v / columns) + 2.0 * self.model.quadratic(P, Q)
 
-    def inner(self, x: Moments, y: Moments) -> float:
+    def inner(self, x: DualVector, y: DualVector) -> float:
         """<x, y> in the metric in which the Hessian is self-adjoint."""
         model = self.model
         return (
             dot(x.v, y.v) + dot(x.P, model.gradient_in_P(y.P)) + dot(x.Q, model.gradient_in_Q(y.Q))
         )
 
-    def product(self, x: Moments) -> Moments:
+    def product(self, x: DualVector) -> DualVector:
         """The Hessian times x, its constant mode (a shift of v, which changes nothing) lifted off
         zero.
         """
@@ -74,7 +74,7 @@ class Hessian:
                 else self._centred_sums(dv, dU, dV)
             )
         lift = self.columns * (dot(self.columns, dv) / model.polytope.mass)
-        return Moments(v + lift, x.P - P, x.Q - Q)
+        return DualVector(v + lift, x.P - P, x.Q - Q)
 
     def _centred_sums(self, dv: Array, dU: Array, dV: Array) -> tuple[Array, Array, Array]:
         """W'1, W Xt and W'Xs from the factors of delta."""

@@ -9,17 +9,17 @@ from typing import NamedTuple
 from condgrad.arrays import Array, dot
 
 
-class Moments(NamedTuple):
+class DualVector(NamedTuple):
     """A point (v, P, Q) of the dual, or a direction."""
 
     v: Array
     P: Array
     Q: Array
 
-    def moved(self, step: float, direction: Moments) -> Moments:
+    def moved(self, step: float, direction: DualVector) -> DualVector:
         """self + step * direction."""
         v, P, Q = (old + step * new for old, new in zip(self, direction, strict=True))
-        return Moments(v, P, Q)
+        return DualVector(v, P, Q)
 
 
 class DualVariables(NamedTuple):

@@ -41,7 +41,7 @@ from condgrad.arrays import (
 )
 from condgrad.newton.conjugate_gradients import LinearSolution, conjugate_gradients
 from condgrad.newton.laplacian.hessian import Hessian, contracted
-from condgrad.newton.laplacian.moments import Moments, pairs
+from condgrad.newton.laplacian.moments import DualVector, pairs
 from condgrad.newton.laplacian.plans import Plan
 from condgrad.rounding import LIFT
 
@@ -82,7 +82,7 @@ class Inverses(NamedTuple):
 class Solved(NamedTuple):
     """A direction, the products it took, and what the next one may start from."""
 
-    x: Moments
+    x: DualVector
     iterations: int
     inverses: Inverses
 
@@ -135,7 +135,7 @@ def by_block(
         accuracy=accuracy,
         max_iterations=max_iterations,
         precondition=ShiftedBlocks(hessian, block),
-        moved=Moments.moved,
+        moved=DualVector.moved,
     )
 
 
@@ -319,13 +319,13 @@ class ShiftedBlocks:
 
         return solve
 
-    def __call__(self, r: Moments) -> Moments:
+    def __call__(self, r: DualVector) -> DualVector:
         v = self.block.solve(r.v)
         if self.hessian.model.laplacian is None:
-            return Moments(v, r.P, r.Q)
+            return DualVector(v, r.P, r.Q)
         P, Q = self.solve_moments(r.P, r.Q + self.means * r.v[:, None])
         shift = namespace(v).sum(self.means * self.hessian.model.gradient_in_Q(Q), axis=1)
-        return Moments(v + shift, P, Q)
+        return DualVector(v + shift, P, Q)
 
 
 MomentSolver = Callable[[Array, Array], tuple[Array, Array]]

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from condgrad.arrays import Array, at_least, cholesky, copied, namespace, smallest, solve_cholesky
 from condgrad.newton.ascent import Ascent
 from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS, Hessian
-from condgrad.newton.laplacian.moments import Moments
+from condgrad.newton.laplacian.moments import DualVector
 from condgrad.rounding import LIFT
 
 LARGEST_WHOLE = 2000
@@ -97,7 +97,7 @@ class WholeHessian:
         self.A *= self.scales[:, None]
         self.A *= self.scales[None, :]
 
-    def solve(self, r: Moments, ridge: float) -> Moments:
+    def solve(self, r: DualVector, ridge: float) -> DualVector:
         """The direction whose product with the Hessian, `ridge` added to its diagonal, is r."""
         xp = namespace(r.v)
         m = r.v.shape[0]
@@ -110,7 +110,7 @@ class WholeHessian:
         x = self.scales * solve_cholesky(factor, self.scales * xp.concat(parts))
         end = m + parts[1].shape[0]
         y, z = (part.reshape(r.P.shape[1], -1).T for part in (x[m:end], x[end:]))
-        return Moments(x[:m], self.source.inverse @ y, self.target.inverse @ z)
+        return DualVector(x[:m], self.source.inverse @ y, self.target.inverse @ z)
 
 
 def _by_coordinate(y: Array) -> Array:
