@@ -42,6 +42,10 @@ class ReadingOrder:
         return (READING_ORDER.index(name) if name in READING_ORDER else len(READING_ORDER)), name
 
 
+FITS = 30
+"""Letters of code that fit on a line of a phone, also in a list: so many are not broken."""
+
+
 def visit_math(writer: Any, node: Any) -> None:
     """Formulas as MathML, which browsers draw by themselves: no script, no network, no picture."""
     writer.body.append(_formula(node, "inline"))
@@ -103,16 +107,18 @@ def break_names(app: Any, page: str, template: str, context: Any, doctree: Any) 
                 r"(?<=[._])(?=\w)|(?<=[a-z])(?=[A-Z])", "<wbr>", context[way]["title"]
             )
     if "body" in context:
-        context["body"] = re.sub(
-            r'(<math[^>]*display="inline".*?</math>)([.,;:)]+)',
-            r'<span class="unbroken">\1\2</span>',
+        body = re.sub(
+            r'(<math[^>]*display="inline"(?:(?!</math>).)*</math>[.,;:)]+)',
+            r'<span class="unbroken">\1</span>',
             context["body"],
         )
-        context["body"] = re.sub(
+        body = re.sub(
             r'(?<=<h1>)[^<]*|(?<=<span class="pre">)[^<]*',
             lambda name: re.sub(ends, "<wbr>", name[0]),
-            context["body"],
+            body,
         )
+        short = rf'<span class="pre">(?=(?:[^<]|<wbr>){{1,{FITS}}}</span>)'
+        context["body"] = re.sub(short, '<span class="pre whole">', body)
 
 
 def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
