@@ -42,16 +42,40 @@ class ReadingOrder:
         return (READING_ORDER.index(name) if name in READING_ORDER else len(READING_ORDER)), name
 
 
+FITS = 30
+"""Letters of code that fit on a line of a phone, also in a list: so many are not broken."""
+
+
 def visit_math(writer: Any, node: Any) -> None:
     """Formulas as MathML, which browsers draw by themselves: no script, no network, no picture."""
-    writer.body.append(convert(node.astext().replace("\n", " "), display="inline"))
+    writer.body.append(_formula(node, "inline"))
     raise SkipNode
+
+
+def _formula(node: Any, display: str) -> str:
+    """What the converter makes, with the spaces and primes of print."""
+    formula = convert(node.astext().replace("\n", " "), display=display)
+    # the glyph of a prime is raised already
+    prime, mark = "<mi>&#x02032;</mi>", '<mo lspace="0" rspace="0">&#x02032;</mo>'
+    formula = re.sub(rf"<msup>(<mi>\w+</mi>){prime}</msup>", rf"\1{mark}", formula)
+    formula = re.sub(
+        rf"<msubsup>(<mi>\w+</mi>)(<mi>\w+</mi>){prime}</msubsup>",
+        rf"<msub><mrow>\1{mark}</mrow>\2</msub>",
+        formula,
+    )
+    formula = formula.replace(
+        '<mo stretchy="false">&#x0007C;</mo>',
+        '<mo stretchy="false" lspace="0" rspace="0">&#x0007C;</mo>',
+    )
+    space = '<mspace width="0.17em"></mspace>'
+    formula = re.sub(r"(?<=</mi>)(?=<mi>log</mi>)", space, formula)
+    return re.sub(r"(?<=<mi>log</mi>)(?!<mo stretchy)", space, formula)
 
 
 def visit_math_block(writer: Any, node: Any) -> None:
     number = f'<span class="number">({node["number"]})</span>' if node.get("number") else ""
     places = "".join(f' id="{place}"' for place in node["ids"][:1])
-    formula = convert(node.astext().replace("\n", " "), display="block")
+    formula = _formula(node, "block")
     writer.body.append(f'<div class="formula"{places}>{formula}{number}</div>')
     raise SkipNode
 
@@ -77,12 +101,24 @@ def break_names(app: Any, page: str, template: str, context: Any, doctree: Any) 
     ends = r"(?<=\()(?=\w)"
     if page.startswith("api/"):
         ends = r"(?<=[._(])(?=\w)|(?<=[a-z])(?=[A-Z])"
+    for way in ("prev", "next"):
+        if context.get(way) and "." in context[way]["title"]:
+            context[way]["title"] = re.sub(
+                r"(?<=[._])(?=\w)|(?<=[a-z])(?=[A-Z])", "<wbr>", context[way]["title"]
+            )
     if "body" in context:
-        context["body"] = re.sub(
-            r'(?<=<h1>)[^<]*|(?<=<span class="pre">)[^<]*',
-            lambda name: re.sub(ends, "<wbr>", name[0]),
+        body = re.sub(
+            r'(<math[^>]*display="inline"(?:(?!</math>).)*</math>[.,;:)]+)',
+            r'<span class="unbroken">\1</span>',
             context["body"],
         )
+        body = re.sub(
+            r'(?<=<h1>)[^<]*|(?<=<span class="pre">)[^<]*',
+            lambda name: re.sub(ends, "<wbr>", name[0]),
+            body,
+        )
+        short = rf'<span class="pre">(?=(?:[^<]|<wbr>){{1,{FITS}}}</span>)'
+        context["body"] = re.sub(short, '<span class="pre whole">', body)
 
 
 def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:

@@ -38,7 +38,6 @@ def main(out: Path) -> None:
     figure, panels = plt.subplots(
         1, 4, figsize=(10, 3), layout="constrained", sharex=True, sharey=True
     )
-    colours = np.array(["#0072B2", "#D55E00"])
     print(f"{'transport':14}{'accuracy on the target':>24}{'certified gap':>16}")
     for axes, (name, estimator) in zip(panels, estimators.items(), strict=True):
         moved = Xs if estimator is None else estimator.fit(Xs, ys, Xt).transform(Xs)
@@ -46,10 +45,14 @@ def main(out: Path) -> None:
         gap = "" if estimator is None else f"{estimator.dual_gap_:.1e}"
         print(f"{name:14}{accuracy:>24.3f}{gap:>16}")
         axes.scatter(*Xt.T, c="#BBBBBB", s=14, label="targets (labels unknown)")
-        axes.scatter(*moved.T, c=colours[ys], s=14, alpha=0.8, marker="x", label="sources, moved")
+        for label, colour in enumerate(("#0072B2", "#D55E00")):
+            here = moved[ys == label].T
+            name_of_class = f"sources of class {label}, moved"
+            axes.scatter(*here, c=colour, s=14, alpha=0.8, marker="x", label=name_of_class)
         axes.set(title=f"{name}:\naccuracy {accuracy:.2f}", xticks=[], yticks=[], aspect="equal")
+    handles, names = panels[0].get_legend_handles_labels()
     figure.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
+        handles, names, loc="outside lower center", ncols=3, frameon=False, markerscale=1.8
     )
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "domain_adaptation.png", dpi=130)

@@ -62,7 +62,7 @@ def draw_choice(axes: Axes, model: cg.linear_model.ConstrainedLogisticRegression
         title="Choice of the radius",
         ylabel=f"cross-validated log likelihood, ridge {model.ridge_:.2g}",
     )
-    axes.legend(fontsize=8, loc="upper left")
+    axes.legend(fontsize=9, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16))
 
 
 def draw_held_out(axes: Axes, probability: np.ndarray, y: np.ndarray) -> None:

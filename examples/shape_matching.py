@@ -55,14 +55,14 @@ def main(out: Path) -> None:
         print(f"{name:22}{kept:22.3f}{result.gap:16.1e}{result.iterations:12}")
         mixed = result.apply_transpose(colours[arm]) / result.plan.sum(axis=0)[:, None]
         panels.append((f"{name}: {kept:.1%} kept", Xt, np.clip(mixed, 0.0, 1.0)))
-    figure = plt.figure(figsize=(10, 4.2))
+    figure = plt.figure(figsize=(10, 3.6))
     for i, (title, points, shades) in enumerate(panels):
         axes = figure.add_subplot(1, 3, 1 + i, projection="3d")
         axes.scatter(*points.T, c=shades, s=22, depthshade=False)
         axes.set(xticks=[], yticks=[], zticks=[], zlim=(-0.2, 0.9))
         axes.view_init(elev=55, azim=-60)
-        axes.set_title(title, y=1.05)
-    figure.subplots_adjust(left=0.01, right=0.99, bottom=0.01, top=0.86, wspace=0.02)
+        axes.set_title(title, y=1.08)
+    figure.subplots_adjust(left=0.01, right=0.99, bottom=0.02, top=0.88, wspace=0.02)
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "shape_matching.png", dpi=130)
     print(f"Picture: {out / 'shape_matching.png'}")

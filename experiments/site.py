@@ -4,7 +4,7 @@
 from the numbers that are kept. In the pages a part between `<!-- measured: NAME -->` and `<!-- end -->` is written by
 this command alone; a test compares these parts with the numbers.
 
-`--only gpu` is for a machine with a GPU, and left out unless it is named.
+What needs a GPU (`--only gpu`), or packages and data beside (`--only benchopt`), is left out unless it is named.
 
 Each measurement is a small version of a benchmark (`python -m experiments bench`) on one thread, so that all of them
 take some minutes; the benchmarks themselves have more sizes, more rivals and more columns.
@@ -30,6 +30,7 @@ from typing import Any
 import matplotlib.style
 import numpy as np
 from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
 
 from experiments.paper.chapter import Source, Verdict
 from experiments.paper.figures import MUTED, STYLE_SHEET, Figure, Line, Panel, canvas_of
@@ -45,6 +46,8 @@ PART = re.compile(
     r"(?<=<!-- measured: )(?P<name>[\w-]+) -->\n(?P<text>.*?)(?=<!-- end -->)", re.DOTALL
 )
 LEVEL = 1e-6
+LOOSE, TIGHT = 1e-2, 1e-9
+"""The gaps at the ends of the lines of benchopt's suites."""
 SOLVERS = ("newton", "cgs-memory", "cgs-exact", "cg-emd", "pot-gcg")
 BLUE, GREY, ORANGE, PINK = "#0072B2", "#9aa3ad", "#D55E00", "#CC79A7"
 FLOOR = 1e-13
@@ -178,6 +181,15 @@ def elastic_net() -> Rows:
     return rows
 
 
+def benchopt() -> Rows:
+    """CPU milliseconds and gaps of the problems of benchopt's suites, a row for each solver."""
+    from experiments.benchmarks.benchopt import DATA, REGS, rows_of
+    from experiments.clock import quiet
+
+    with quiet():
+        return list(rows_of(DATA, REGS))
+
+
 def domain_adaptation() -> Rows:
     """Mean accuracy of each estimator with its defaults on four problems."""
     from experiments.benchmarks.domain_adaptation import PROBLEMS, table
@@ -250,6 +262,7 @@ MEASURED: dict[str, Callable[[], Rows]] = {
         steps,
         newton_grid,
         elastic_net,
+        benchopt,
         domain_adaptation,
         memory,
         projection,
@@ -257,8 +270,8 @@ MEASURED: dict[str, Callable[[], Rows]] = {
         gpu,
     )
 }
-ON_A_GPU = ("gpu",)
-"""Measured only where they are named: most machines have none."""
+ONLY_NAMED = ("gpu", "benchopt")
+"""Measured only where they are named: most machines have no GPU, and not all packages and data of the suites."""
 
 
 def machine() -> dict[str, Any]:
@@ -403,6 +416,42 @@ def draw_elastic_net(rows: Rows) -> Canvas:
     return canvas_of(Figure("elastic_net", "", "", "", [[panel]]))
 
 
+def draw_benchopt(rows: Rows) -> Canvas:
+    """For each problem and solver a line from the time to a loose gap to that to a small one, and a dot between."""
+    from experiments.benchmarks.benchopt import LEVEL, milliseconds_to
+
+    canvas = Canvas(figsize=(7.0, 6.0), facecolor="white", layout="constrained")
+    grid = canvas.add_gridspec(2, 2, height_ratios=[3, 5])
+    places = {"lasso_path": grid[0, :], "lasso": grid[1, 0], "logreg_l1": grid[1, 1]}
+    looks = {"condgrad": (BLUE, "o"), "scikit-learn": (ORANGE, "s"), "skglm": (PINK, "^")}
+    looks["celer"] = ("#009E73", "D")
+    for suite, place in places.items():
+        axes = canvas.add_subplot(place)
+        own = [row for row in rows if row["suite"] == suite]
+        names = [f"{row['data']}, {row['reg']:g}" if row["reg"] else row["data"] for row in own]
+        problems = list(dict.fromkeys(names))
+        for row, name in zip(own, names, strict=True):
+            color, marker = looks[row["solver"]]
+            height = problems.index(name) + 0.2 * (list(looks).index(row["solver"]) - 1.5)
+            ends = [milliseconds_to(level, row) for level in (LOOSE, LEVEL, TIGHT)]
+            axes.plot(ends, [height] * 3, color=color, linewidth=1.4)
+            axes.plot(ends[1], height, marker, color=color, markersize=4.5)
+        axes.set_yticks(range(len(problems)), problems)
+        axes.set(title=suite, xscale="log", xlabel="CPU milliseconds")
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.set_ylim(len(problems) - 0.5, -0.5)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(True, axis="x")
+        for between in range(1, len(problems)):
+            axes.axhline(between - 0.5, color="#d8dde3", linewidth=0.8)
+    handles = [
+        Line2D([], [], color=color, marker=marker, markersize=4.5, label=solver)
+        for solver, (color, marker) in looks.items()
+    ]
+    canvas.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
+    return canvas
+
+
 def draw_projection(rows: Rows) -> Canvas:
     sizes = [row["n"] for row in rows]
     styles = {"sorting": "pot-gcg", "NumPy": "cgs-exact", "compiled": "newton"}
@@ -515,6 +564,7 @@ DRAWN: dict[str, Callable[[Rows], Canvas]] = {
     "auto": draw_auto,
     "newton_grid": draw_newton_grid,
     "elastic_net": draw_elastic_net,
+    "benchopt": draw_benchopt,
     "domain_adaptation": draw_domain_adaptation,
     "memory": draw_memory,
     "projection": draw_projection,
@@ -534,6 +584,7 @@ def parts(numbers: Numbers) -> dict[str, str]:
         "machine": _machine(numbers),
         "geometry": _geometry(rows["geometry"]),
         "auto": _auto(rows["auto"]),
+        "benchopt": _benchopt(rows["benchopt"]),
         "steps": _steps(rows["steps"]),
         "grid": _grid(rows["newton_grid"]),
         "memory": _memory(rows["memory"]),
@@ -605,6 +656,19 @@ def _steps(rows: Rows) -> str:
     for row in rows:
         cells = ("more than 2000" if row[rule] is None else str(row[rule]) for rule in rules)
         lines.append(f"| {row['to']:.0e}, {row['problem']} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _benchopt(rows: Rows) -> str:
+    """Milliseconds to the level, a column for each solver."""
+    from experiments.benchmarks.benchopt import LEVEL, times_of
+
+    table = list(times_of(rows, LEVEL))
+    lines = [f"| {' | '.join(table[0]).replace(' ms', '')} |", "|---" * len(table[0]) + "|"]
+    for row in table:
+        suite, name, reg, *times = row.values()
+        cells = (f"{one:g}" if one < math.inf else "not reached" for one in times)
+        lines.append(f"| {suite} | {name} | {reg or ''} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -710,7 +774,7 @@ def _gpu(rows: Rows, found: Mapping[str, Any]) -> str:
 def main(only: Sequence[str], *, measured: bool, say: Callable[[str], None]) -> None:
     """Measures what is asked for, then draws and writes all."""
     if measured:
-        measure(only or [name for name in MEASURED if name not in ON_A_GPU], say)
+        measure(only or [name for name in MEASURED if name not in ONLY_NAMED], say)
     numbers = kept()
     for picture in draw(numbers):
         say(f"picture  {picture.relative_to(ROOT)}")

@@ -1,6 +1,6 @@
 """benchopt's suites lasso, lasso_path and logreg_l1 off-line: the gap against time, beside what is installed.
 
-Run: CONDGRAD_DATA=folder python -m experiments bench benchopt [-- --data 200x2000 colon --regs 0.1 --picture out.svg]
+Run: CONDGRAD_DATA=folder python -m experiments bench benchopt [-- --data 200x2000 colon --regs 0.1]
 
 The objectives are those of the suites, written down anew: without an intercept, with a penalty that is a share (`reg`)
 of the smallest at which all coefficients are 0, and for the path 100 penalties down to a hundredth of it. Each solver is
@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
-from pathlib import Path
+from itertools import groupby
+from operator import itemgetter
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -28,9 +29,13 @@ from experiments.benchmarks.elastic_net import load
 from experiments.benchopt import lasso, lasso_path, logreg_l1
 from experiments.clock import clocked, one_thread
 
+DATA = ("200x2000", "colon", "basehock")
+REGS = (0.1, 0.02)
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 LEVEL = 1e-6
 """The gap whose time the table has."""
+LEAST_GAP = 1e-12
+"""Gaps below this are rounding."""
 MOST_SECONDS = 1.0
 """A solver that has taken longer is not asked for more digits."""
 
@@ -243,67 +248,40 @@ def curves_of(problem: Instance) -> dict[str, list[tuple[float, float]]]:
     }
 
 
-def milliseconds_to(level: float, each: list[tuple[float, float]]) -> float:
-    return 1e3 * min((seconds for seconds, gap in each if gap <= level), default=math.inf)
-
-
-def draw(found: dict[str, dict[str, list[tuple[float, float]]]], picture: Path) -> None:
-    """A panel a problem: the gap against CPU milliseconds."""
-    import matplotlib.pyplot as plt
-    from matplotlib.ticker import NullFormatter
-
-    columns = min(3, len(found))
-    rows = math.ceil(len(found) / columns)
-    figure, axes = plt.subplots(
-        rows, columns, figsize=(4.2 * columns, 3.2 * rows), layout="constrained", squeeze=False
-    )
-    for axis in axes.ravel()[len(found) :]:
-        axis.set_axis_off()
-    for axis, (title, curves) in zip(axes.ravel(), found.items(), strict=False):
-        for name, each in curves.items():
-            times = [1e3 * seconds for seconds, _ in each]
-            axis.loglog(times, [max(gap, 1e-12) for _, gap in each], marker="o", label=name)
-        axis.set_title(title, fontsize=10)
-        axis.xaxis.set_minor_formatter(NullFormatter())  # numbers between powers of ten collide
-        axis.set_xlabel("CPU milliseconds")
-        axis.set_ylabel("(F - least F) / F(0)")
-    axes[0, 0].legend(fontsize=8)
-    figure.savefig(picture)
-    plt.close(figure)
-
-
-def main(
-    *,
-    data: Annotated[tuple[str, ...], "shapes such as 500x5000, or sets of the folder"] = (
-        "200x2000",
-        "colon",
-        "basehock",
-    ),
-    regs: Annotated[tuple[float, ...], "shares of the largest useful penalty"] = (0.1, 0.02),
-    picture: Annotated[Path | None, "a file for the curves"] = None,
-) -> None:
-    warnings.simplefilter("ignore")  # of loose tolerances
+def rows_of(data: Sequence[str], regs: Sequence[float]) -> Iterator[dict[str, Any]]:
+    """A row for each problem and solver, with its milliseconds and gaps: all of the lasso, of logreg_l1, of the path."""
     problems = [
         (suite, name, reg) for suite in ("lasso", "logreg_l1") for name in data for reg in regs
     ]
     problems += [("lasso_path", name, 0.0) for name in data]
-    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for suite, name, reg in problems:
+        for solver, each in curves_of(instance(suite, name, reg)).items():
+            times = [1e3 * seconds for seconds, _ in each]
+            gaps = [max(gap, LEAST_GAP) for _, gap in each]
+            row = {"suite": suite, "data": name, "reg": reg, "solver": solver}
+            yield {**row, "ms": times, "gaps": gaps}
 
-    def row(suite: str, name: str, reg: float) -> dict[str, Any]:
-        curves = curves_of(instance(suite, name, reg))
-        found[f"{suite} {name}{f' {reg:g}' if reg else ''}"] = curves
-        times = {solver: milliseconds_to(LEVEL, each) for solver, each in curves.items()}
-        return {
-            "suite": suite,
-            "data": name,
-            "reg": reg,
-            **{f"{k} ms": v for k, v in times.items()},
-        }
 
+def milliseconds_to(level: float, row: Mapping[str, Any]) -> float:
+    pairs = zip(row["ms"], row["gaps"], strict=True)
+    return min((spent for spent, gap in pairs if gap <= level), default=math.inf)
+
+
+def times_of(rows: Iterable[Mapping[str, Any]], level: float) -> Iterator[dict[str, Any]]:
+    """A row for each problem: the milliseconds of its solvers."""
+    for (suite, name, reg), own in groupby(rows, itemgetter("suite", "data", "reg")):
+        times = {f"{row['solver']} ms": milliseconds_to(level, row) for row in own}
+        yield {"suite": suite, "data": name, "reg": reg, **times}
+
+
+def main(
+    *,
+    data: Annotated[tuple[str, ...], "shapes such as 500x5000, or sets of the folder"] = DATA,
+    regs: Annotated[tuple[float, ...], "shares of the largest useful penalty"] = REGS,
+) -> None:
+    warnings.simplefilter("ignore")  # of loose tolerances
     with one_thread():
-        shown(row(*each) for each in problems)
-    if picture is not None:
-        draw(found, picture)
+        shown(times_of(rows_of(data, regs), LEVEL))
 
 
 if __name__ == "__main__":

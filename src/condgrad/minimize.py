@@ -74,27 +74,32 @@ def minimize(
         `Zero` on polytopes; "spg" is the spectral projected gradient and "pqn" is projected
         quasi-Newton. Both need a g with a finite gradient, on a set with a projection; "spg" also
         takes `ElasticNet`. With step "exact" they use their own step rule, with "armijo" the
-        monotone one. "newton" is Newton's method on the certificate: for h(Kx) (a multiple of
-        `LeastSquares`, `Logistic`, `SquaredHinge`, `Poisson`, `Gamma` or `Huber`, plus `Linear`)
-        with `ElasticNet`, or with `Ridge` or `Zero` on `L1Ball`, `GroupBall`, `Simplex`,
-        `SolidSimplex` or `Box`; for `Multinomial` with `ElasticNet`, or with `Ridge` or `Zero` on
-        `L1Ball` or `GroupBall`; for linear costs with `Entropy` on `Transport`, alone or with one
-        `TransportLaplacian` or one `GroupLasso`; for linear costs alone with `Entropy` on
-        `SharedMarginal`; and for h(Kx) with `Zero` on a `Polytope` that has an inside. For h(Kx) on
-        the other sets it needs compiled code. The code is compiled once on a machine, in half a
-        minute or so, and kept on disk; the first call waits for it. "auto" takes the first of these
-        that fits. "newton", where it is available and likely to be the fastest; it is likely slower
-        where f is weak compared with an entropy that is not small, on a `Box` or `Simplex` with
-        more coordinates than samples, and in hundreds of dimensions; a hundred steps of "spg" go
-        first on a `GroupBall`. Then "spg". Then, for `Zero`, lazy "pairwise" where f can only be
-        evaluated point by point. Then "cgs", with a memory of 5, or of up to 50 for `Zero`. When a
-        method can make no further step, the next one goes on from its best point; `method` of the
-        result says what ran. "auto" does not wait for the compiler: "spg" runs while another
-        process compiles the code that "newton" needs, once on a machine
+        monotone one.
+
+        "newton" is Newton's method on the certificate: for h(Kx) (a multiple of `LeastSquares`,
+        `Logistic`, `SquaredHinge`, `Poisson`, `Gamma` or `Huber`, plus `Linear`) with `ElasticNet`,
+        or with `Ridge` or `Zero` on `L1Ball`, `GroupBall`, `Simplex`, `SolidSimplex` or `Box`; for
+        `Multinomial` with `ElasticNet`, or with `Ridge` or `Zero` on `L1Ball` or `GroupBall`; for
+        linear costs with `Entropy` on `Transport`, alone or with one `TransportLaplacian` or one
+        `GroupLasso`; for linear costs alone with `Entropy` on `SharedMarginal`; and for h(Kx) with
+        `Zero` on a `Polytope` that has an inside. For h(Kx) on the other sets it needs compiled
+        code. The code is compiled once on a machine, in half a minute or so, and kept on disk; the
+        first call waits for it.
+
+        "auto" takes the first of these that fits. "newton", where it is available and likely to be
+        the fastest; it is likely slower where f is weak compared with an entropy that is not small,
+        on a `Box` or `Simplex` with more coordinates than samples, and in hundreds of dimensions; a
+        hundred steps of "spg" go first on a `GroupBall`. Then "spg". Then, for `Zero`, lazy
+        "pairwise" where f can only be evaluated point by point. Then "cgs", with a memory of 5, or
+        of up to 50 for `Zero`. When a method can make no further step, the next one goes on from
+        its best point; `method` of the result says what ran. "auto" does not wait for the compiler:
+        "spg" runs while another process compiles the code that "newton" needs, once on a machine
         (the environment variable `CONDGRAD_KERNELS` may be "background", the default, "wait" or
-        "off"). For an f that is not convex, the methods are "cgs", "cg", "away", "pairwise", "spg"
-        (which is then monotone) and "auto". There "auto" takes "spg" if possible, else "cgs"; for g
-        = `Zero` it changes from "cgs" to "pairwise" near a stationary point.
+        "off").
+
+        For an f that is not convex, the methods are "cgs", "cg", "away", "pairwise", "spg" (which
+        is then monotone) and "auto". There "auto" takes "spg" if possible, else "cgs"; for g =
+        `Zero` it changes from "cgs" to "pairwise" near a stationary point.
     step : {"exact", "armijo", "open-loop", "log-open-loop", "short", "adaptive"} or a step rule
         How far to go; see `condgrad.search.steps`.
     tol : float

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,21 +13,18 @@ from experiments.benchopt import lasso, lasso_path, logreg_l1
 
 
 @pytest.mark.parametrize("suite", ["lasso", "logreg_l1", "lasso_path"])
-def test_solvers_reach_the_same_objective(
-    suite: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_solvers_reach_the_same_objective(suite: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """scikit-learn is the judge; the last tolerance of each leaves next to nothing."""
     two = {name: benchopt.SOLVERS[name] for name in ("condgrad", "scikit-learn")}
     monkeypatch.setattr(benchopt, "SOLVERS", two)
     monkeypatch.setattr(benchopt, "TOLERANCES", (1e-1, 1e-8))
-    curves = benchopt.curves_of(benchopt.instance(suite, "30x40", 0.1))
-    assert list(curves) == list(two)
-    for each in curves.values():
-        assert each[-1][1] <= 1e-6
-        assert 0.0 < benchopt.milliseconds_to(1e-5, each) < np.inf
-    picture = tmp_path / "curves.svg"
-    benchopt.draw({suite: curves}, picture)
-    assert picture.stat().st_size > 1000
+    rows = [row for row in benchopt.rows_of(["30x40"], [0.1]) if row["suite"] == suite]
+    assert [row["solver"] for row in rows] == list(two)
+    for row in rows:
+        assert row["gaps"][-1] <= 1e-6
+        assert 0.0 < benchopt.milliseconds_to(1e-5, row) < np.inf
+    (times,) = benchopt.times_of(rows, 1e-5)
+    assert times["condgrad ms"] == benchopt.milliseconds_to(1e-5, rows[0])
 
 
 def test_objectives_are_those_of_the_suites() -> None:

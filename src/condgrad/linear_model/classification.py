@@ -265,8 +265,9 @@ class ConstrainedLogisticRegression(RadiusFit, LogisticClassifier):
     classes_ : array
     coef_ : array, shape (1, features) for two classes, else (classes, features)
     intercept_ : array, with an entry for each row of `coef_`
-    n_iter_ : array, with an entry for each problem: one for two classes or "multinomial", otherwise
-    one for each class
+    n_iter_ : array
+        An entry for each problem: one for two classes or "multinomial", otherwise one for each
+        class.
     objective_ : array
         The value of the objective at the solution. This array and all below have an entry for each
         problem.
