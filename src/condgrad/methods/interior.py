@@ -6,6 +6,7 @@ program do. So no linear program is solved.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -46,6 +47,9 @@ SMALL = 200
 """Coordinates up to which a dense matrix of all is taken: of 50 assets in half of the time."""
 MOST_ON_FACE = 300
 """Rows of a face beyond which no point is moved onto it: that would take longer than a step."""
+MISSED = 1e-12
+"""How far a point may be off the equations, in the unit of the set. Steps are solved for a tenth of
+it; those of equations that nearly depend on each other may not get there."""
 FALLING = 1e-4
 """The share of what the slope promises that F and the barrier must fall by."""
 
@@ -93,12 +97,12 @@ class InteriorNewton:
         on: Any = self.g.on
         path = InteriorPath(self, x)
         certifier = Certifier(self.f, self.g, path.tally)
-        certifier.g = AtPrices(on, prices=on.prices_at(None))
+        certifier.g = AtPrices(on, prices=on.prices_at(None, 1.0))
         yield certifier.iterate(path.point, 0.0)
         step = 0.0
         is_under_way = not deadline.passed() and path.begin()
         while is_under_way:
-            certifier.g = AtPrices(on, prices=on.prices_at(path.at))
+            certifier.g = AtPrices(on, prices=on.prices_at(path.at, path.unit))
             iterate = certifier.iterate(path.point, step)
             yield iterate._replace(candidate=path.on_its_face())
             step = 0.0 if deadline.passed() else path.go_on()
@@ -122,6 +126,9 @@ class InteriorPath:
         """What `System` has to know; its fast way has too few digits for some problems."""
         self.at: Any = None
         """The point, in the coordinates of the inside, with its slacks and prices."""
+        self.unit = 1.0
+        """That of F, a power of 2 of the size of the first slopes: roots of squares round alike in
+        it, however large F is."""
         self.point = ObjectivePoint(method.f, method.g, x, self.tally)
 
     def begin(self) -> bool:
@@ -131,6 +138,8 @@ class InteriorPath:
         s = inside.slacks(v)
         self.point = self._objective(v)
         gradient = self._gradient()
+        self.unit = 2.0 ** (math.frexp(float(np.abs(gradient).max()))[1] - 1)
+        gradient = gradient / self.unit
         goal = float(np.abs(gradient) @ np.minimum(v - inside.lower, inside.upper - v)) / len(s)
         self.at = InnerPoint(v, s, goal / s, np.zeros(len(inside.e)))
         return goal > 0.0
@@ -141,12 +150,14 @@ class InteriorPath:
 
     def _gradient(self) -> Array:
         """In the coordinates of the inside."""
-        return self.on.inner_slope(double(host(self.point.smooth_gradient)))
+        slope: Array = self.on.inner_slope(double(host(self.point.smooth_gradient)))
+        return slope / self.unit
 
     def go_on(self) -> float:
         """A step, which is returned; 0 where none helps."""
         at = self.at
-        if at.complementarity * len(at.s) <= precision(at.v) * self.point.terms.size:
+        left = self.unit * at.complementarity * len(at.s)
+        if left <= precision(at.v) * self.point.terms.size:
             return 0.0  # no digit of F knows of the rest
         residual = self._gradient() + self.inside.pulls(at.z) + self.inside.E.T @ at.y
         equations = self._equations()
@@ -200,7 +211,7 @@ class InteriorPath:
 
     def _equations(self) -> Equations | None:
         if self.system is None or not self.hessian.is_constant:
-            self.system = System(self.inside, self.hessian.at(self.point), whole=self.whole)
+            self.system = System(self.inside, self.hessian.at(self.point, self.unit), whole=self.whole)
         try:
             return Equations(self.system, self.at)
         except (np.linalg.LinAlgError, RuntimeError, deadline.OutOfTime):
@@ -213,7 +224,7 @@ class InteriorPath:
         while length > SHORTEST and not deadline.passed():
             there = step.taken(at, length)
             there = replace(there, s=self.inside.slacks(there.v))
-            if there.s.min() > 0.0:
+            if there.s.min() > 0.0 and self.inside.missed(there.v) <= MISSED:
                 point = self._objective(there.v)
                 if self.hessian.is_constant or self._falls(point, there, step, length, goal):
                     self.at = there
@@ -225,12 +236,18 @@ class InteriorPath:
     def _falls(
         self, point: ObjectivePoint, there: InnerPoint, step: Step, length: float, goal: float
     ) -> bool:
-        """Whether F and the barrier at some goal of s z fall by a share of what the slope promises."""
+        """Whether F and the barrier at some goal of s z fall by a share of what the slope promises.
+
+        What the equations were missed by counts at its price: where they leave one point, the step
+        is nothing but that.
+        """
         at = self.at
-        slope = dot(self._gradient(), step.v) - goal * float((step.s / at.s).sum())
-        rise = point.value - self.point.value - goal * float(np.log(there.s / at.s).sum())
-        rounding = ROUNDING_UNITS * self.point.rounding
-        return slope < 0.0 and rise <= FALLING * length * slope + rounding
+        met = dot(at.y + step.y, self.inside.E @ step.v)
+        slope = dot(self._gradient(), step.v) + met - goal * float((step.s / at.s).sum())
+        rise = (point.value - self.point.value) / self.unit + length * met
+        rise -= goal * float(np.log(there.s / at.s).sum())
+        rounding = ROUNDING_UNITS * self.point.rounding / self.unit
+        return slope <= rounding and rise <= FALLING * length * slope + rounding
 
 
 class HessianOfLoss:
@@ -255,10 +272,11 @@ class HessianOfLoss:
         n = len(on.lower)
         return n <= SMALL or len(self.many) + on.count_of_long_rows >= n
 
-    def at(self, point: ObjectivePoint) -> SquaredRows:
+    def at(self, point: ObjectivePoint, unit: float) -> SquaredRows:
+        """In a unit of F."""
         best = self.loss.at_best(point.smooth)
         z = host(self.loss.loss_at(point.smooth).z)
-        w = self.h.curvature(z, intercept=best.intercept)
+        w = self.h.curvature(z, intercept=best.intercept) / unit
         few = scipy.sparse.diags_array(np.sqrt(w[self.is_few])) @ self.few
         w = w[~self.is_few]
         many = self.many

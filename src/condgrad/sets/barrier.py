@@ -173,8 +173,11 @@ class Inequalities:
 
     def violation(self, v: Array) -> float:
         """How far outside a point is."""
-        missed = np.abs(self.e - self.E @ v).max(initial=0.0)
-        return float(max(missed, -self.slacks(v).min()))
+        return max(self.missed(v), -float(self.slacks(v).min()))
+
+    def missed(self, v: Array) -> float:
+        """How far off the equations it is."""
+        return float(np.abs(self.e - self.E @ v).max(initial=0.0))
 
     def along(self, d: Array) -> Array:
         """How slacks change along d."""
@@ -317,10 +320,11 @@ class Equations:
         enough = DIGITS * float(np.abs(right).max())
         for _ in range(REFINEMENTS):
             error = right - self._product(v) - on.E.T @ y
+            missed_by = off - on.E @ v
             self.has_digits = bool(np.abs(error).max() <= enough)
-            if self.has_digits:
+            if self.has_digits and np.abs(missed_by).max(initial=0.0) <= OUTSIDE:
                 break
-            dv, dy = self._solved(error, off - on.E @ v)
+            dv, dy = self._solved(error, missed_by)
             v = v + dv
             y = y + dy
         s = on.along(v) + missed

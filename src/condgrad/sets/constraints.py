@@ -202,11 +202,12 @@ class Polytope(Set):
 
     inner_slope = inner_rows
 
-    def prices_at(self, at: InnerPoint | None) -> Prices:
-        """Those of a point of the inside; none without."""
+    def prices_at(self, at: InnerPoint | None, unit: float) -> Prices:
+        """Those of a point of the inside, which has them in a unit of F; none without."""
         if at is None:
             return Prices(np.zeros(len(self.b_ub)), np.zeros(len(self.b_eq)))
-        return Prices(at.z[: len(self.b_ub)] / -self._unit, at.y / -self._unit)
+        factor = -unit / self._unit
+        return Prices(factor * at.z[: len(self.b_ub)], factor * at.y)
 
     def _linprog(self, costs: Any) -> Any:
         from scipy.optimize import linprog
