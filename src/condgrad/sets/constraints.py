@@ -34,6 +34,8 @@ WIDER = 1e-9
 THIN = 1e-6
 """A set with less room inside its inequalities, in units of the set, is looked at for a proof that
 it is empty. HiGHS' own tolerances are a tenth of it."""
+FAR = 2.0
+"""A right-hand side so many times as large as all terms of its row can be is far."""
 FREE = (-math.inf, math.inf)
 EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 """The least tolerances that HiGHS takes. With its own, 1e-7, it finds points of sets that are empty
@@ -88,6 +90,7 @@ class Polytope(Set):
         self.A_ub: Matrix = _sparse(A_ub, n)
         self.A_eq: Matrix = _sparse(A_eq, n)
         self.lower, self.upper = _pairs(bounds, n)
+        self._leave_out_far_rows()
         self.shape = (n,)
         self._unit = self._scale_to_unit()
         """In this unit of x the set is of size 1, about: HiGHS has tolerances of its own unit."""
@@ -102,6 +105,16 @@ class Polytope(Set):
         self.scale = largest or 1.0
         self.smallest_entry = self._unit * float(self.lower.min())
         self.nonnegative = bool((self.lower >= 0.0).all())
+
+    def _leave_out_far_rows(self) -> None:
+        """Rows that nothing within the bounds comes near: they would make the unit of the set, in
+        which it is met, a large one.
+        """
+        farthest = np.maximum(np.abs(self.lower), np.abs(self.upper))
+        is_near = ~(self.b_ub >= FAR * (abs(self.A_ub) @ farthest))
+        if not is_near.all():
+            self.A_ub = self.A_ub[is_near]
+            self.b_ub = self.b_ub[is_near]
 
     def _scale_to_unit(self) -> float:
         """Rows of length 1 and right-hand sides of size 1, up to powers of 2, which cost no digit."""
@@ -210,24 +223,16 @@ class Polytope(Set):
         return Prices(factor * at.z[: len(self.b_ub)], factor * at.y)
 
     def _linprog(self, costs: Any) -> Any:
-        from scipy.optimize import linprog
-
         has_ub = self.A_ub.shape[0] > 0
         has_eq = self.A_eq.shape[0] > 0
-        # HiGHS now and then gives up at its least tolerances; the bound holds at any
-        for options in (EXACT, {}):
-            found = linprog(
-                costs,
-                A_ub=self.A_ub if has_ub else None,
-                b_ub=self.b_ub if has_ub else None,
-                A_eq=self.A_eq if has_eq else None,
-                b_eq=self.b_eq if has_eq else None,
-                bounds=self._bounds,
-                options=options,
-            )
-            if found.x is not None:
-                break
-        return found
+        return _solved_program(
+            costs,
+            A_ub=self.A_ub if has_ub else None,
+            b_ub=self.b_ub if has_ub else None,
+            A_eq=self.A_eq if has_eq else None,
+            b_eq=self.b_eq if has_eq else None,
+            bounds=self._bounds,
+        )
 
     def _reduced(self, costs: Any, prices: Prices) -> tuple[Any, Any]:
         """c - A_ub'y_ub - A_eq'y_eq, and the size of its terms."""
@@ -267,8 +272,6 @@ class Polytope(Set):
 
     def _farthest_inside(self) -> tuple[Any, float]:
         """A point whose least slack is the largest, by a linear program."""
-        from scipy.optimize import linprog
-
         n = len(self.lower)
         ub = scipy.sparse.hstack([self.A_ub, np.ones((self.A_ub.shape[0], 1))], format="csr")
         eq = scipy.sparse.hstack([self.A_eq, np.zeros((self.A_eq.shape[0], 1))], format="csr")
@@ -280,14 +283,13 @@ class Polytope(Set):
         has_upper = np.isfinite(upper) & ~is_pinned
         below = scipy.sparse.hstack([-identity, ones], format="csr")[has_lower]
         above = scipy.sparse.hstack([identity, ones], format="csr")[has_upper]
-        found = linprog(
+        found = _solved_program(
             np.append(np.zeros(n), -1.0),
             A_ub=scipy.sparse.vstack([ub, below, above], format="csr"),
             b_ub=np.concatenate([self.b_ub, -lower[has_lower], upper[has_upper]]),
             A_eq=eq if self.A_eq.shape[0] else None,
             b_eq=self.b_eq if self.A_eq.shape[0] else None,
             bounds=np.vstack([np.where(is_pinned[:, None], self._bounds, FREE), [[0.0, 1.0]]]),
-            options=EXACT,
         )
         slack = 0.0 if found.x is None else float(found.x[-1])
         if slack <= THIN:
@@ -302,21 +304,18 @@ class Polytope(Set):
         The least sum of what an x within the bounds misses the constraints by is a linear program.
         If its prices prove that the sum is above 0, no point misses none.
         """
-        from scipy.optimize import linprog
-
         n = len(self.lower)
         p = self.A_ub.shape[0]
         q = self.A_eq.shape[0]
         missed = scipy.sparse.eye_array(p)
         off = scipy.sparse.eye_array(q)
-        found = linprog(
+        found = _solved_program(
             np.concatenate([np.zeros(n), np.ones(p + 2 * q)]),
             A_ub=scipy.sparse.hstack([self.A_ub, -missed, scipy.sparse.csr_array((p, 2 * q))]),
             b_ub=self.b_ub,
             A_eq=scipy.sparse.hstack([self.A_eq, scipy.sparse.csr_array((q, p)), off, -off]),
             b_eq=self.b_eq,
             bounds=[*self._bounds, *[(0.0, None)] * (p + 2 * q)],
-            options=EXACT,
         )
         if found.x is None:
             return
@@ -443,6 +442,21 @@ class Polytope(Set):
         rows = np.abs(self.b_ub) @ np.abs(prices.ub) + np.abs(self.b_eq) @ np.abs(prices.eq)
         terms = rows + size[is_known] @ np.abs(known)
         return float(bound), float(np.abs(r[~is_known]).sum()), float(terms)
+
+
+def _solved_program(costs: Any, **constraints: Any) -> Any:
+    """HiGHS' answer to a linear program; its point is None where it found none.
+
+    At its least tolerances it now and then gives up, or calls a set empty whose equations are met
+    but for rounding. Whatever is concluded from an answer holds at any.
+    """
+    from scipy.optimize import linprog
+
+    for options in (EXACT, {}):
+        found = linprog(costs, options=options, **constraints)
+        if found.x is not None:
+            break
+    return found
 
 
 def _prices(found: Any, unit: float) -> Prices:
