@@ -301,6 +301,21 @@ def test_what_it_does_not_solve_is_named_and_left_to_the_next(
     assert (r.success, r.method) == (True, "cgs")
 
 
+@pytest.mark.parametrize("loss", ["poisson", "gamma"])
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10_000), reach=st.sampled_from([300.0, 1e3, 3e3]))
+def test_infinite_values_elsewhere_end_no_run(loss: str, seed: int, reach: float) -> None:
+    """In corners, or at the centre: at the start point the loss is moderate."""
+    rng = np.random.default_rng(seed)
+    K = reach * rng.standard_normal((4, 3))
+    on = cg.sets.Polytope(bounds=[(-0.5, 1.0 + rng.random())] * 3)
+    smooth, _ = LOSSES[loss]
+    f = smooth(K, targets(loss, 4, rng))
+    r = cg.minimize(f, cg.simple.Zero(on=on), method="newton", x0=np.zeros(3), tol=1e-3)
+    assert np.isfinite(r.value)
+    assert r.lower_bound <= r.value <= f.at(np.zeros(3)).value
+
+
 def test_limits_and_starts() -> None:
     f, made = portfolio(30, np.random.default_rng(1))
     g = cg.simple.Zero(on=cg.sets.Polytope(**made))

@@ -137,6 +137,8 @@ class InteriorPath:
         v = self.on.inner(self.on.centre)
         s = inside.slacks(v)
         self.point = self._objective(v)
+        if not math.isfinite(self.point.value):
+            return False
         gradient = self._gradient()
         self.unit = 2.0 ** (math.frexp(float(np.abs(gradient).max()))[1] - 1)
         gradient = gradient / self.unit
@@ -182,7 +184,8 @@ class InteriorPath:
         return length
 
     def on_its_face(self) -> Candidate | None:
-        """The point with all coordinates near a bound exactly there; None where that leads out.
+        """The point with all coordinates near a bound exactly there; None where that leads out, or
+        to where F is infinite.
 
         A bound is near whose slack is smaller than its price, each as a share of the largest one.
         What equations and rows that are near miss then is spread over the other coordinates.
@@ -207,11 +210,13 @@ class InteriorPath:
         if not inside.violation(v) <= OUTSIDE:
             return None
         point = self._objective(np.clip(v, inside.lower, inside.upper))
-        return Candidate(point.x, point.terms)
+        return Candidate(point.x, point.terms) if math.isfinite(point.value) else None
 
     def _equations(self) -> Equations | None:
         if self.system is None or not self.hessian.is_constant:
-            self.system = System(self.inside, self.hessian.at(self.point, self.unit), whole=self.whole)
+            self.system = System(
+                self.inside, self.hessian.at(self.point, self.unit), whole=self.whole
+            )
         try:
             return Equations(self.system, self.at)
         except (np.linalg.LinAlgError, RuntimeError, deadline.OutOfTime):
