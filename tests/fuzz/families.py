@@ -12,7 +12,7 @@ import scipy.sparse
 from tests.fuzz import plans
 from tests.fuzz.applications import gcg_cases, mover_cases, solve_cases
 from tests.fuzz.models import blockwise_cases, model_cases, multinomial_cases
-from tests.fuzz.penalised import bounded_cases, penalised_cases
+from tests.fuzz.penalised import bounded_cases, constrained_cases, penalised_cases
 from tests.fuzz.problems import Case, Draft, minimize_cases
 
 Maker = Callable[[Draft], list[Case]]
@@ -76,11 +76,12 @@ def hostile_cases(draft: Draft) -> list[Case]:
 # Shares ---------------------------------------------------------------------------------------------------------------
 
 FAMILIES: dict[str, tuple[float, Maker]] = {
-    "minimize": (0.26, minimize_cases),
+    "minimize": (0.24, minimize_cases),
     "solve": (0.10, solve_cases),
     "linear models": (0.10, model_cases),
     "penalised": (0.06, penalised_cases),
     "losses beside a set": (0.02, bounded_cases),
+    "polytopes": (0.02, constrained_cases),
     "multinomial": (0.06, multinomial_cases),
     "dask": (0.03, blockwise_cases),
     "gcg": (0.03, gcg_cases),

@@ -779,6 +779,55 @@ class Interval:
 
 
 @dataclass(frozen=True)
+class Constrained:
+    """A x <= b, E x = e, lower <= x <= upper, around a point that is well inside all inequalities."""
+
+    A: Array
+    b: Array
+    E: Array
+    e: Array
+    bounds: Interval
+    inside: Array
+
+    @property
+    def scale(self) -> float:
+        return self.bounds.scale
+
+    def violation(self, x: Array) -> float:
+        """By the distance to half-spaces and hyperplanes."""
+        outside = [wide(self.A) @ x - self.b, np.abs(wide(self.E) @ x - self.e)]
+        lengths = [np.linalg.norm(rows, axis=1) for rows in (self.A, self.E)]
+        far = [float((o / ls).max(initial=0.0)) for o, ls in zip(outside, lengths, strict=True)]
+        return max(self.bounds.violation(x), *far)
+
+    def _on_equations(self, x: Array) -> Array:
+        inverse = np.linalg.pinv(self.E)
+        for _ in range(3):
+            x = x + inverse @ (self.e - wide(self.E) @ x)
+        return x
+
+    def feasible(self, x: Array) -> Array:
+        """The nearest point on the equations, and from there as far to the inside as is needed."""
+        x = self._on_equations(x)
+        inside = self._on_equations(wide(self.inside))
+        share = max(
+            float(np.where(far > 0.0, far / np.where(far > 0.0, far + room, 1.0), 0.0).max())
+            for far, room in zip(self._outside(x), -self._outside(inside), strict=True)
+        )
+        return x + share * (inside - x)
+
+    def _outside(self, x: Array) -> Array:
+        """How far above 0 each inequality is."""
+        parts = [wide(self.A) @ x - self.b, self.bounds.lower - x, x - self.bounds.upper]
+        return np.concatenate(parts)[None]
+
+    def constraints(self, x: Any) -> list[Any]:
+        rows = [self.A @ x <= self.b] if len(self.b) else []
+        rows += [self.E @ x == self.e] if len(self.e) else []
+        return [*rows, *self.bounds.constraints(x)]
+
+
+@dataclass(frozen=True)
 class ScaledSimplex:
     """x >= 0, sum x = mass."""
 

@@ -159,6 +159,72 @@ def bounded_cases(draft: Draft) -> list[Case]:
     return [scored_case(draft, f, (source, judges.Norm("squared", ridge)), on, n)]
 
 
+def constrained(draft: Draft, n: int, *, moderate: bool) -> Ground:
+    """Rows of many kinds around a point, in float64: duplicates, combinations, huge and tiny ones."""
+    rng = draft.rng
+    unit = draft.power(-3, 0 if moderate else 3) if draft.chance(0.3) else 1.0
+    lower = np.where(rng.random(n) < 0.5, 0.0, -unit)
+    upper = np.full(n, unit)
+    inside = lower + rng.uniform(0.2, 0.8, n) * (upper - lower)
+    A = rng.standard_normal((draft.among(0, 0, 1, n), n))
+    b = A @ inside + unit * rng.uniform(0.05, 1.0, len(A))
+    E = rng.standard_normal((draft.among(0, 0, 1, n // 2), n))
+    e = E @ inside
+    kind = draft.among("plain", "plain", "twice", "sizes", "far")
+    if kind == "twice":
+        A, b = np.vstack([A, 2.0 * A]), np.concatenate([b, 2.0 * b])
+        E, e = np.vstack([E, 2.0 * E]), np.concatenate([e, 2.0 * e])
+    elif kind == "sizes":
+        sizes = 10.0 ** rng.uniform(-8.0, 8.0, len(A))
+        A, b = A * sizes[:, None], b * sizes
+    elif kind == "far":
+        A, b = np.vstack([A, 1e-13 * rng.standard_normal(n)]), np.append(b, unit)
+    parts = []
+    for end, rows, right in (("ub", A, b), ("eq", E, e)):
+        if len(right):
+            draft.values |= {f"A_{end}": rows, f"b_{end}": right}
+            parts.append(f"A_{end}=A_{end}, b_{end}=b_{end}")
+    draft.values["bounds"] = np.column_stack([lower, upper])
+    source = f"cg.sets.Polytope({', '.join([*parts, 'bounds=bounds'])})"
+    region = judges.Constrained(A, b, E, e, judges.Interval(lower, upper), inside)
+    return Ground("Polytope", source, region, True, "linear")
+
+
+def constrained_cases(draft: Draft) -> list[Case]:
+    """Every loss on a polytope by constraints: the way through the inside, and linear programs."""
+    draft.torch = False
+    n = draft.size(20)
+    f = scored_loss(draft, n)
+    # far out, losses of classes and rates fall for ever along columns, or overflow
+    on = constrained(draft, n, moderate=f.formula.rows is not judges.ROWS["LeastSquares"])
+
+    def source(_: float) -> str:
+        return f"cg.simple.Zero(on={on.source})"
+
+    target = Target(
+        Total((1.0,), (f.formula,)),
+        on.region,
+        (n,),
+        dict(draft.values),
+        lambda c: f"f = {f.source.format(c)}\ng = {source(c)}\n",
+        (f.kind, "Zero", on.kind),
+    )
+    tol = draft.among(1e-6, 1e-6, 1e-3, 1e-9)
+    max_iter = draft.among(0, 1, 30, 100)
+    method = draft.among("newton", "auto", "auto", "cgs")
+    call = f'answer = cg.minimize(f, g, method="{method}", tol={tol!r}, max_iter={max_iter})'
+    return [
+        Case(
+            ("minimize", *target.kinds, method, draft.precision),
+            dict(draft.values),
+            lambda c: target.source(c) + call,
+            minimized(target),
+            tol=tol,
+            max_iter=max_iter,
+        )
+    ]
+
+
 def slope_at_zero(formula: judges.Scored) -> Array:
     """The gradient at x = 0, which a penalty is held against."""
     none = np.zeros(formula.K.shape[1], judges.Wide)

@@ -161,6 +161,60 @@ def test_units_change_nothing(seed: int, of_f: float, of_x: float) -> None:
     assert there.value / of_f == pytest.approx(here.value, rel=1e-6)
 
 
+@settings(max_examples=10)
+@given(seed=st.integers(0, 10_000), power=st.integers(-60, 60))
+def test_a_power_of_2_changes_no_bit(seed: int, power: int) -> None:
+    """Odd powers, too, whose roots are no powers of 2."""
+    rng = np.random.default_rng(seed)
+    f = cg.smooth.Logistic(rng.standard_normal((8, 5)), np.where(rng.random(8) < 0.5, 1.0, -1.0))
+    g = cg.simple.Zero(on=cg.sets.Polytope(**constraints(5, rng)))
+    try:
+        here = cg.minimize(f, g, method="newton", tol=1e-9)
+    except MissingAbility:
+        return
+    there = cg.minimize(2.0**power * f, g, method="newton", tol=1e-9)
+    assert there.iterations == here.iterations
+    assert there.x.tolist() == here.x.tolist()
+    assert there.lower_bound == 2.0**power * here.lower_bound
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared hinge", "huber", "gamma"])
+@settings(max_examples=10)
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 15))
+def test_a_set_that_is_a_point_is_proved(loss: str, seed: int, n: int) -> None:
+    """By as many equations as coordinates: all that a step changes are prices."""
+    rng = np.random.default_rng(seed)
+    E = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    only = 0.1 + 0.8 * rng.random(n)
+    on = cg.sets.Polytope(A_eq=E, b_eq=E @ only, bounds=(0.0, 1.0))
+    smooth, _ = LOSSES[loss]
+    f = smooth(rng.standard_normal((4, n)), targets(loss, 4, rng))
+    r = cg.minimize(f, cg.simple.Zero(on=on), method="newton", tol=1e-9)
+    assert r.success
+    np.testing.assert_allclose(r.x, only, atol=1e-12)
+
+
+@pytest.mark.parametrize("share", [1e-5, 1e-6, 1e-8])
+@settings(max_examples=10)
+@given(seed=st.integers(0, 10_000))
+def test_equations_that_nearly_depend_on_each_other_let_no_point_out(
+    share: float, seed: int
+) -> None:
+    """Their prices are large: a point a little off them would be far below the minimum."""
+    rng = np.random.default_rng(seed)
+    E = rng.standard_normal((3, 8))
+    E[2] = E[1] + share * E[2]
+    b = E @ (0.2 + 0.6 * rng.random(8))
+    g = cg.simple.Zero(on=cg.sets.Polytope(A_eq=E, b_eq=b, bounds=(0.0, 1.0)))
+    f = cg.smooth.Logistic(rng.standard_normal((9, 8)), np.where(np.arange(9) % 2, 1.0, -1.0))
+    inside = cg.minimize(f, g, method="newton")
+    r = cg.minimize(f, g, method="auto", max_iter=1000)
+    for each in (inside, r):
+        assert np.abs(E @ each.x - b).max() <= 1e-11
+    assert r.lower_bound <= r.value <= inside.value + 1e-5
+    assert r.relative_gap <= 1e-4
+
+
 @pytest.mark.parametrize("whole", [False, True])
 @settings(max_examples=20)
 @given(seed=st.integers(0, 10_000))
@@ -245,6 +299,21 @@ def test_what_it_does_not_solve_is_named_and_left_to_the_next(
         cg.minimize(smooth, g, method="newton")
     r = cg.minimize(smooth, g, method="auto")
     assert (r.success, r.method) == (True, "cgs")
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma"])
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10_000), reach=st.sampled_from([300.0, 1e3, 3e3]))
+def test_infinite_values_elsewhere_end_no_run(loss: str, seed: int, reach: float) -> None:
+    """In corners, or at the centre: at the start point the loss is moderate."""
+    rng = np.random.default_rng(seed)
+    K = reach * rng.standard_normal((4, 3))
+    on = cg.sets.Polytope(bounds=[(-0.5, 1.0 + rng.random())] * 3)
+    smooth, _ = LOSSES[loss]
+    f = smooth(K, targets(loss, 4, rng))
+    r = cg.minimize(f, cg.simple.Zero(on=on), method="newton", x0=np.zeros(3), tol=1e-3)
+    assert np.isfinite(r.value)
+    assert r.lower_bound <= r.value <= f.at(np.zeros(3)).value
 
 
 def test_limits_and_starts() -> None:

@@ -136,6 +136,38 @@ def test_thin_sets_are_taken_as_they_are(seed: int, width: float) -> None:
     assert answer.bound <= c @ inside + 1e-12
 
 
+@settings(max_examples=10)
+@given(seed=st.integers(0, 10_000), far=st.sampled_from([1e3, 1e9, 1e14]))
+def test_rows_that_nothing_comes_near_change_no_bit(seed: int, far: float) -> None:
+    """Almost empty rows among them: the set stays as small, and is met as well."""
+    rng = np.random.default_rng(seed)
+    n = 6
+    E = rng.standard_normal((2, n))
+    made = {"A_eq": E, "b_eq": E @ rng.random(n), "bounds": (0.0, 1.0)}
+    rows = rng.standard_normal((3, n))
+    one = cg.sets.Polytope(**made)
+    other = cg.sets.Polytope(A_ub=rows / far, b_ub=np.full(3, 30.0), **made)
+    costs = rng.standard_normal(n)
+    there = other.linear_argmin(costs)
+    assert there.point.tolist() == one.linear_argmin(costs).point.tolist()
+    assert np.abs(E @ there.point - made["b_eq"]).max() <= 1e-12
+
+
+@settings(max_examples=10)
+@given(seed=st.integers(0, 10_000), share=st.sampled_from([1e-8, 1e-10, 1e-12, 1e-15]))
+def test_equations_that_are_met_but_for_rounding_are_taken(seed: int, share: float) -> None:
+    """At its least tolerances HiGHS calls some of these sets empty."""
+    rng = np.random.default_rng(seed)
+    E = rng.standard_normal((3, 8))
+    E[2] = E[1] + share * E[2]
+    inside = 0.2 + 0.6 * rng.random(8)
+    on = cg.sets.Polytope(A_eq=E, b_eq=E @ inside, bounds=(0.0, 1.0))
+    costs = rng.standard_normal(8)
+    answer = on.linear_argmin(costs)
+    assert on.violation(answer.point) <= 1e-9
+    assert answer.bound <= costs @ inside + 1e-12
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -6,6 +6,7 @@ prove a lower bound, as those of a linear program do. So no linear program is so
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -48,6 +49,10 @@ SMALL = 200
 assets takes half of the time that way."""
 MOST_ON_FACE = 300
 """No point is moved onto a face with more rows: that would take longer than a step."""
+MISSED = 1e-12
+"""A point may miss the equations by this, in the unit of the set. Steps are solved for a tenth of
+it, which is out of reach if some equations nearly depend on each other.
+"""
 FALLING = 1e-4
 """F plus the barrier must fall by at least this share of what the slope predicts."""
 
@@ -95,12 +100,12 @@ class InteriorNewton:
         on: Any = self.g.on
         path = InteriorPath(self, x)
         certifier = Certifier(self.f, self.g, path.tally)
-        certifier.g = AtPrices(on, prices=on.prices_at(None))
+        certifier.g = AtPrices(on, prices=on.prices_at(None, 1.0))
         yield certifier.iterate(path.point, 0.0)
         step = 0.0
         is_under_way = not deadline.passed() and path.begin()
         while is_under_way:
-            certifier.g = AtPrices(on, prices=on.prices_at(path.at))
+            certifier.g = AtPrices(on, prices=on.prices_at(path.at, path.unit))
             iterate = certifier.iterate(path.point, step)
             yield iterate._replace(candidate=path.on_its_face())
             step = 0.0 if deadline.passed() else path.go_on()
@@ -126,6 +131,10 @@ class InteriorPath:
         """
         self.at: Any = None
         """The point with its slacks and prices, in the coordinates of the inside."""
+        self.unit = 1.0
+        """The unit of F: a power of 2, about the size of the first slopes. In this unit square
+        roots are rounded alike, however large F is.
+        """
         self.point = ObjectivePoint(method.f, method.g, x, self.tally)
 
     def begin(self) -> bool:
@@ -137,7 +146,11 @@ class InteriorPath:
         v = self.on.inner(self.on.centre)
         s = inside.slacks(v)
         self.point = self._objective(v)
+        if not math.isfinite(self.point.value):
+            return False
         gradient = self._gradient()
+        self.unit = 2.0 ** (math.frexp(float(np.abs(gradient).max()))[1] - 1)
+        gradient = gradient / self.unit
         goal = float(np.abs(gradient) @ np.minimum(v - inside.lower, inside.upper - v)) / len(s)
         self.at = InnerPoint(v, s, goal / s, np.zeros(len(inside.e)))
         return goal > 0.0
@@ -147,13 +160,15 @@ class InteriorPath:
         return ObjectivePoint(self.method.f, self.method.g, x, self.tally)
 
     def _gradient(self) -> Array:
-        """The gradient in the coordinates of the inside."""
-        return self.on.inner_slope(double(host(self.point.smooth_gradient)))
+        """The gradient in the coordinates of the inside and in the unit of F."""
+        slope: Array = self.on.inner_slope(double(host(self.point.smooth_gradient)))
+        return slope / self.unit
 
     def go_on(self) -> float:
         """Take a step and return its length; 0 if no step helps."""
         at = self.at
-        if at.complementarity * len(at.s) <= precision(at.v) * self.point.terms.size:
+        left = self.unit * at.complementarity * len(at.s)
+        if left <= precision(at.v) * self.point.terms.size:
             return 0.0  # what is left of the gap is below the rounding error of F
         residual = self._gradient() + self.inside.pulls(at.z) + self.inside.E.T @ at.y
         equations = self._equations()
@@ -178,7 +193,8 @@ class InteriorPath:
         return length
 
     def on_its_face(self) -> Candidate | None:
-        """The point with the coordinates near a bound moved onto it; None if that leads out of P.
+        """The point with the coordinates near a bound moved onto it; None if that leads out of P,
+        or to a point where F is infinite.
 
         A constraint is near if slack / (largest slack) < price / (largest price). After the move
         the equations and the near rows no longer hold exactly. The other coordinates change a
@@ -204,11 +220,13 @@ class InteriorPath:
         if not inside.violation(v) <= OUTSIDE:
             return None
         point = self._objective(np.clip(v, inside.lower, inside.upper))
-        return Candidate(point.x, point.terms)
+        return Candidate(point.x, point.terms) if math.isfinite(point.value) else None
 
     def _equations(self) -> Equations | None:
         if self.system is None or not self.hessian.is_constant:
-            self.system = System(self.inside, self.hessian.at(self.point), whole=self.whole)
+            self.system = System(
+                self.inside, self.hessian.at(self.point, self.unit), whole=self.whole
+            )
         try:
             return Equations(self.system, self.at)
         except (np.linalg.LinAlgError, RuntimeError, deadline.OutOfTime):
@@ -221,7 +239,7 @@ class InteriorPath:
         while length > SHORTEST and not deadline.passed():
             there = step.taken(at, length)
             there = replace(there, s=self.inside.slacks(there.v))
-            if there.s.min() > 0.0:
+            if there.s.min() > 0.0 and self.inside.missed(there.v) <= MISSED:
                 point = self._objective(there.v)
                 if self.hessian.is_constant or self._falls(point, there, step, length, goal):
                     self.at = there
@@ -233,12 +251,18 @@ class InteriorPath:
     def _falls(
         self, point: ObjectivePoint, there: InnerPoint, step: Step, length: float, goal: float
     ) -> bool:
-        """Whether F plus `goal` times the barrier falls by `FALLING` times the prediction."""
+        """Whether F plus `goal` times the barrier falls by `FALLING` times the prediction.
+
+        What the equations were missed by counts at its price. If the equations have one solution
+        only, a step is nothing else.
+        """
         at = self.at
-        slope = dot(self._gradient(), step.v) - goal * float((step.s / at.s).sum())
-        rise = point.value - self.point.value - goal * float(np.log(there.s / at.s).sum())
-        rounding = ROUNDING_UNITS * self.point.rounding
-        return slope < 0.0 and rise <= FALLING * length * slope + rounding
+        met = dot(at.y + step.y, self.inside.E @ step.v)
+        slope = dot(self._gradient(), step.v) + met - goal * float((step.s / at.s).sum())
+        rise = (point.value - self.point.value) / self.unit + length * met
+        rise -= goal * float(np.log(there.s / at.s).sum())
+        rounding = ROUNDING_UNITS * self.point.rounding / self.unit
+        return slope <= rounding and rise <= FALLING * length * slope + rounding
 
 
 class HessianOfLoss:
@@ -267,10 +291,11 @@ class HessianOfLoss:
         n = len(on.lower)
         return n <= SMALL or len(self.many) + on.count_of_long_rows >= n
 
-    def at(self, point: ObjectivePoint) -> SquaredRows:
+    def at(self, point: ObjectivePoint, unit: float) -> SquaredRows:
+        """In a unit of F."""
         best = self.loss.at_best(point.smooth)
         z = host(self.loss.loss_at(point.smooth).z)
-        w = self.h.curvature(z, intercept=best.intercept)
+        w = self.h.curvature(z, intercept=best.intercept) / unit
         few = scipy.sparse.diags_array(np.sqrt(w[self.is_few])) @ self.few
         w = w[~self.is_few]
         many = self.many

@@ -179,8 +179,11 @@ class Inequalities:
 
     def violation(self, v: Array) -> float:
         """By how much a point violates the constraints."""
-        missed = np.abs(self.e - self.E @ v).max(initial=0.0)
-        return float(max(missed, -self.slacks(v).min()))
+        return max(self.missed(v), -float(self.slacks(v).min()))
+
+    def missed(self, v: Array) -> float:
+        """By how much a point misses the equations."""
+        return float(np.abs(self.e - self.E @ v).max(initial=0.0))
 
     def along(self, d: Array) -> Array:
         """The derivative of the slacks along d."""
@@ -330,10 +333,11 @@ class Equations:
         enough = DIGITS * float(np.abs(right).max())
         for _ in range(REFINEMENTS):
             error = right - self._product(v) - on.E.T @ y
+            missed_by = off - on.E @ v
             self.has_digits = bool(np.abs(error).max() <= enough)
-            if self.has_digits:
+            if self.has_digits and np.abs(missed_by).max(initial=0.0) <= OUTSIDE:
                 break
-            dv, dy = self._solved(error, off - on.E @ v)
+            dv, dy = self._solved(error, missed_by)
             v = v + dv
             y = y + dy
         s = on.along(v) + missed

@@ -35,6 +35,8 @@ rounding."""
 THIN = 1e-6
 """If the largest possible least slack is below this, in the unit of the set, the set may be empty:
 then a proof of that is looked for. HiGHS' own tolerances are a tenth of it."""
+FAR = 2.0
+"""A row is far if its right-hand side is at least this many times the sum of its largest terms."""
 FREE = (-math.inf, math.inf)
 EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 """The smallest tolerances that HiGHS takes. With its default, 1e-7, it may find a point of an empty
@@ -89,6 +91,7 @@ class Polytope(Set):
         self.A_ub: Matrix = _sparse(A_ub, n)
         self.A_eq: Matrix = _sparse(A_eq, n)
         self.lower, self.upper = _pairs(bounds, n)
+        self._leave_out_far_rows()
         self.shape = (n,)
         self._unit = self._scale_to_unit()
         """In this unit of x the size of the set is about 1, as the absolute tolerances of HiGHS
@@ -105,6 +108,17 @@ class Polytope(Set):
         self.scale = largest or 1.0
         self.smallest_entry = self._unit * float(self.lower.min())
         self.nonnegative = bool((self.lower >= 0.0).all())
+
+    def _leave_out_far_rows(self) -> None:
+        """Leave out rows that no point within the bounds comes near.
+
+        They exclude nothing, and would make the unit of the set too large.
+        """
+        farthest = np.maximum(np.abs(self.lower), np.abs(self.upper))
+        is_near = ~(self.b_ub >= FAR * (abs(self.A_ub) @ farthest))
+        if not is_near.all():
+            self.A_ub = self.A_ub[is_near]
+            self.b_ub = self.b_ub[is_near]
 
     def _scale_to_unit(self) -> float:
         """Scale rows to length 1 and right-hand sides to size 1, by powers of 2: that is exact."""
@@ -207,31 +221,24 @@ class Polytope(Set):
 
     inner_slope = inner_rows
 
-    def prices_at(self, at: InnerPoint | None) -> Prices:
-        """The prices that belong to a point of the inside; all 0 without a point."""
+    def prices_at(self, at: InnerPoint | None, unit: float) -> Prices:
+        """The prices of a point of the inside, which are in a unit of F; all 0 without a point."""
         if at is None:
             return Prices(np.zeros(len(self.b_ub)), np.zeros(len(self.b_eq)))
-        return Prices(at.z[: len(self.b_ub)] / -self._unit, at.y / -self._unit)
+        factor = -unit / self._unit
+        return Prices(factor * at.z[: len(self.b_ub)], factor * at.y)
 
     def _linprog(self, costs: Any) -> Any:
-        from scipy.optimize import linprog
-
         has_ub = self.A_ub.shape[0] > 0
         has_eq = self.A_eq.shape[0] > 0
-        # HiGHS sometimes fails at its smallest tolerances; the bound holds at any tolerance
-        for options in (EXACT, {}):
-            found = linprog(
-                costs,
-                A_ub=self.A_ub if has_ub else None,
-                b_ub=self.b_ub if has_ub else None,
-                A_eq=self.A_eq if has_eq else None,
-                b_eq=self.b_eq if has_eq else None,
-                bounds=self._bounds,
-                options=options,
-            )
-            if found.x is not None:
-                break
-        return found
+        return _solved_program(
+            costs,
+            A_ub=self.A_ub if has_ub else None,
+            b_ub=self.b_ub if has_ub else None,
+            A_eq=self.A_eq if has_eq else None,
+            b_eq=self.b_eq if has_eq else None,
+            bounds=self._bounds,
+        )
 
     def _reduced(self, costs: Any, prices: Prices) -> tuple[Any, Any]:
         """c - A_ub'y_ub - A_eq'y_eq, and the size of its terms."""
@@ -271,8 +278,6 @@ class Polytope(Set):
 
     def _farthest_inside(self) -> tuple[Any, float]:
         """A point with the largest possible smallest slack, by a linear program."""
-        from scipy.optimize import linprog
-
         n = len(self.lower)
         ub = scipy.sparse.hstack([self.A_ub, np.ones((self.A_ub.shape[0], 1))], format="csr")
         eq = scipy.sparse.hstack([self.A_eq, np.zeros((self.A_eq.shape[0], 1))], format="csr")
@@ -284,14 +289,13 @@ class Polytope(Set):
         has_upper = np.isfinite(upper) & ~is_pinned
         below = scipy.sparse.hstack([-identity, ones], format="csr")[has_lower]
         above = scipy.sparse.hstack([identity, ones], format="csr")[has_upper]
-        found = linprog(
+        found = _solved_program(
             np.append(np.zeros(n), -1.0),
             A_ub=scipy.sparse.vstack([ub, below, above], format="csr"),
             b_ub=np.concatenate([self.b_ub, -lower[has_lower], upper[has_upper]]),
             A_eq=eq if self.A_eq.shape[0] else None,
             b_eq=self.b_eq if self.A_eq.shape[0] else None,
             bounds=np.vstack([np.where(is_pinned[:, None], self._bounds, FREE), [[0.0, 1.0]]]),
-            options=EXACT,
         )
         slack = 0.0 if found.x is None else float(found.x[-1])
         if slack <= THIN:
@@ -306,21 +310,18 @@ class Polytope(Set):
         A linear program minimises the sum of all violations of the constraints over the x within
         the bounds. If its prices prove that this sum is above 0, P is empty.
         """
-        from scipy.optimize import linprog
-
         n = len(self.lower)
         p = self.A_ub.shape[0]
         q = self.A_eq.shape[0]
         missed = scipy.sparse.eye_array(p)
         off = scipy.sparse.eye_array(q)
-        found = linprog(
+        found = _solved_program(
             np.concatenate([np.zeros(n), np.ones(p + 2 * q)]),
             A_ub=scipy.sparse.hstack([self.A_ub, -missed, scipy.sparse.csr_array((p, 2 * q))]),
             b_ub=self.b_ub,
             A_eq=scipy.sparse.hstack([self.A_eq, scipy.sparse.csr_array((q, p)), off, -off]),
             b_eq=self.b_eq,
             bounds=[*self._bounds, *[(0.0, None)] * (p + 2 * q)],
-            options=EXACT,
         )
         if found.x is None:
             return
@@ -447,6 +448,21 @@ class Polytope(Set):
         rows = np.abs(self.b_ub) @ np.abs(prices.ub) + np.abs(self.b_eq) @ np.abs(prices.eq)
         terms = rows + size[is_known] @ np.abs(known)
         return float(bound), float(np.abs(r[~is_known]).sum()), float(terms)
+
+
+def _solved_program(costs: Any, **constraints: Any) -> Any:
+    """HiGHS' answer to a linear program; its point is None if it found none.
+
+    At its smallest tolerances it sometimes gives up, or calls a set empty because of rounding. What
+    follows from an answer here holds at every tolerance.
+    """
+    from scipy.optimize import linprog
+
+    for options in (EXACT, {}):
+        found = linprog(costs, options=options, **constraints)
+        if found.x is not None:
+            break
+    return found
 
 
 def _prices(found: Any, unit: float) -> Prices:

@@ -218,7 +218,8 @@ class Composite(Smooth):
             if not self._first_slopes:
                 self._check_digits(theta)
             theta = namespace(theta).astype(theta, self.K.dtype)
-        return self.transposed @ theta
+        with np.errstate(invalid="ignore"):  # of infinite slopes, which end a run
+            return self.transposed @ theta
 
     @cached_property
     def _first_slopes(self) -> list[float]:
