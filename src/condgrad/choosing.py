@@ -28,25 +28,25 @@ from condgrad.simple import Zero
 from condgrad.stopping import StopRule
 
 NEAR = 1e-3
-"""Gap, as a share of the size of F, at which "auto" leaves plain conditional gradients for pairwise
-steps where f is not convex: earlier they end in worse points, later they are slow to leave the
-mixture that they start from.
+"""If f is not convex, "auto" changes from plain to pairwise conditional gradients once the gap is
+at most this share of the size of F. Pairwise steps that begin earlier end in worse points. Plain
+steps that go on longer are slow to leave the vertices that they started from.
 """
 HEAD_START = 100
-"""Projected gradients that go first on a ball of groups. Of 240 problems of 3 to 200 groups these
-solved every other one, most of them in a few milliseconds; on most others, whose data are
-correlated or whose ball is large, Newton's method is up to a thousand times as fast as they are.
-With 30 or 300 of them, 250 problems took a tenth longer.
+"""On a ball of groups, so many projected gradients go first. They solved half of 240 random
+problems of 3 to 200 groups, most of them in a few milliseconds. On most of the others, with
+correlated data or a large ball, Newton's method is up to a thousand times as fast. With 30 or 300
+in place of 100 these problems took a tenth longer.
 """
 AUTO_MEMORY = 5
-"""Past oracle points that CGS uses where nobody asked for a number."""
+"""How many past oracle points CGS uses if the user gives no number."""
 VERTEX_MEMORY = 50
-"""The same where oracle points are vertices, of which a solution is a mixture: a portfolio of 500
-assets takes 53 oracle calls with 40 of them, and more than 1400 with 5.
+"""The same if oracle points are vertices and a solution is a mixture of them. A portfolio of 500
+assets took 53 oracle calls with 40 of them, and more than 1400 with 5.
 """
 MOST_REMEMBERED = 1 << 22
-"""Entries that so many vertices may have together; there are fewer where they would have more, but
-no less than 5.
+"""The largest number of entries of all remembered vertices together. If vertices are larger, fewer
+are remembered, but at least 5.
 """
 
 
@@ -109,9 +109,10 @@ def newton(f: Smooth, g: Simple, options: RunOptions) -> Method:
         return _faces(f, g, options)
     except MissingAbility as missing:
         raise MissingAbility(
-            "method='newton' knows h(Kx) and linear terms with ElasticNet, or Ridge or Zero on sets with faces, and "
-            "linear costs with TransportLaplacian or GroupLasso under Entropy on Transport, "
-            f"not f = {f!r} and g = {g!r}: {missing}; method='cgs' works for every pair"
+            "method='newton' solves losses h(Kx) and linear terms with ElasticNet, with Ridge or Zero on L1Ball, GroupBall, "
+            "Simplex, SolidSimplex or Box, or with Zero on Polytope; and linear costs with TransportLaplacian or GroupLasso "
+            f"under Entropy on Transport. It does not solve f = {f!r} and g = {g!r}: {missing}; method='cgs' works for "
+            "every pair"
         ) from None
 
 
@@ -132,10 +133,10 @@ def _faces(f: Smooth, g: Simple, options: RunOptions) -> ball.FaceNewton:
 
 
 def auto(f: Smooth, g: Simple, options: RunOptions) -> Method:
-    """Newton where it is at hand and affordable, else SPG where g has a gradient and the set
-    projects, else CGS.
+    """Newton's method if it fits and is likely fast, else SPG if g has a gradient and the set a
+    projection, else CGS.
 
-    Where one of them has no step left, the next goes on from its best point.
+    If a method can make no further step, the next one goes on from its best point.
     """
     if options.memory or options.step != Exact():
         return cgs(f, g, options)

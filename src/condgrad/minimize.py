@@ -23,8 +23,8 @@ from condgrad.simple.oracle import Unknown
 from condgrad.stopping import RelativeGap, RelativeStationarity, StopRule
 
 WORTH_RESUMING = 0.2
-"""Seconds of a finished run below which nobody needs its bound to go on: a digest would take a part
-of them.
+"""A run that converges in fewer seconds gets no digest: computing one would take a good part of
+that time, and the run can be repeated.
 """
 
 
@@ -63,43 +63,48 @@ def minimize(
         Where to start, inside the set; by default the set chooses.
     start : Result, optional
         An earlier result to go on from, instead of x0. If it belongs to the same problem, its
-        bound, memory and trace are used as well. The problem is the same if a digest (a checksum)
-        of f, g, the set and their data agrees. Otherwise only its point is used, since a bound of
-        another problem proves nothing. Functions of your own have no digest. Without a checkpoint,
-        two more kinds of runs have none: those that converged within a fifth of a second, and those
-        whose data are so large that a digest would take long compared with the run.
+        bound, memory and trace are used as well. A checksum of f, g, the set and their data decides
+        this. Without the same checksum only the point is used, since the bound of another problem
+        proves nothing. A result has no checksum if f or g is a function of your own. Without a
+        checkpoint, it also has none if the run converged within a fifth of a second, or if the
+        data are so large that a checksum takes long.
     method : {"cgs", "cg", "away", "pairwise", "spg", "pqn", "newton", "auto"}
-        "cgs" linearises f and keeps g (the paper's Algorithm 1); "cg" linearises both
-        (Frank-Wolfe); "away" and "pairwise" are Frank-Wolfe with an active set of vertices, for g =
-        `Zero` on polytopes; "spg" is the spectral projected gradient and "pqn" is projected
-        quasi-Newton. Both need a g with a finite gradient, on a set with a projection; "spg" also
-        takes `ElasticNet`. With step "exact" they use their own step rule, with "armijo" the
-        monotone one.
+        - "cgs": linearises f and keeps g (the paper's Algorithm 1).
+        - "cg": linearises both (Frank-Wolfe).
+        - "away", "pairwise": Frank-Wolfe with an active set of vertices, for g = `Zero` on
+          polytopes.
+        - "spg", "pqn": spectral projected gradient and projected quasi-Newton, for a g with a
+          finite gradient on a set with a projection. "spg" also takes `ElasticNet`. With step
+          "exact" they use a step rule of their own, with "armijo" a monotone one.
+        - "newton": Newton's method, for the pairs of the next list.
+        - "auto": the first of these that fits. "newton", if it is available and likely the fastest
+          method. Then "spg". Then lazy "pairwise", for `Zero` and an f that must be called at every
+          new point. Then "cgs", with a memory of 5, or of up to 50 for `Zero`. If a method can make
+          no further step, the next one goes on from its best point. `method` of the result says
+          what ran.
 
-        "newton" is Newton's method on the certificate: for h(Kx) (a multiple of `LeastSquares`,
-        `Logistic`, `SquaredHinge`, `Poisson`, `Gamma` or `Huber`, plus `Linear`) with `ElasticNet`,
-        or with `Ridge` or `Zero` on `L1Ball`, `GroupBall`, `Simplex`, `SolidSimplex` or `Box`; for
-        `Multinomial` with `ElasticNet`, or with `Ridge` or `Zero` on `L1Ball` or `GroupBall`; for
-        linear costs with `Entropy` on `Transport`, alone or with one `TransportLaplacian` or one
-        `GroupLasso`; for linear costs alone with `Entropy` on `SharedMarginal`; and for h(Kx) with
-        `Zero` on a `Polytope` that has an inside. For h(Kx) on the other sets it needs compiled
-        code. The code is compiled once on a machine, in half a minute or so, and kept on disk; the
-        first call waits for it.
+        "newton" solves these pairs of f and g:
 
-        "auto" takes the first of these that fits. "newton", where it is available and likely to be
-        the fastest; it is likely slower where f is weak compared with an entropy that is not small,
-        on a `Box` or `Simplex` with more coordinates than samples, and in hundreds of dimensions; a
-        hundred steps of "spg" go first on a `GroupBall`. Then "spg". Then, for `Zero`, lazy
-        "pairwise" where f can only be evaluated point by point. Then "cgs", with a memory of 5, or
-        of up to 50 for `Zero`. When a method can make no further step, the next one goes on from
-        its best point; `method` of the result says what ran. "auto" does not wait for the compiler:
-        "spg" runs while another process compiles the code that "newton" needs, once on a machine
-        (the environment variable `CONDGRAD_KERNELS` may be "background", the default, "wait" or
-        "off").
+        - h(Kx) with `ElasticNet`, or with `Ridge` or `Zero` on `L1Ball`, `GroupBall`, `Simplex`,
+          `SolidSimplex` or `Box`. h(Kx) is a multiple of `LeastSquares`, `Logistic`,
+          `SquaredHinge`, `Poisson`, `Gamma` or `Huber`, plus `Linear`.
+        - h(Kx) with `Zero` on a `Polytope`, if some point satisfies all inequalities strictly.
+        - `Multinomial` with `ElasticNet`, or with `Ridge` or `Zero` on `L1Ball` or `GroupBall`.
+        - Linear costs with `Entropy` on `Transport`, alone or with one `TransportLaplacian` or one
+          `GroupLasso`.
+        - Linear costs alone with `Entropy` on `SharedMarginal`.
 
-        For an f that is not convex, the methods are "cgs", "cg", "away", "pairwise", "spg" (which
-        is then monotone) and "auto". There "auto" takes "spg" if possible, else "cgs"; for g =
-        `Zero` it changes from "cgs" to "pairwise" near a stationary point.
+        The first and the third need compiled code. It is compiled once on a machine, in half a
+        minute or so, and kept on disk. "newton" waits for it. "auto" does not: "spg" runs while
+        another process compiles. The environment variable `CONDGRAD_KERNELS` may be "background"
+        (the default), "wait" or "off". "auto" does not expect "newton" to be the fastest if the
+        entropy is not small and f is weak beside it, on a `Box` or `Simplex` with more coordinates
+        than samples, and in hundreds of dimensions. On a `GroupBall`, a hundred steps of "spg" go
+        first.
+
+        If f is not convex, the methods are "cgs", "cg", "away", "pairwise", "spg" (then monotone)
+        and "auto". There "auto" takes "spg" if possible, else "cgs". For g = `Zero` it changes from
+        "cgs" to "pairwise" near a stationary point.
     step : {"exact", "armijo", "open-loop", "log-open-loop", "short", "adaptive"} or a step rule
         How far to go; see `condgrad.search.steps`.
     tol : float
@@ -134,8 +139,8 @@ def minimize(
     Returns
     -------
     Result
-        With `lower_bound <= F* <= value`, whatever its status; the bound is -inf where f is not
-        convex.
+        With `lower_bound <= F* <= value`, whatever its status. If f is not convex, the bound is
+        -inf.
 
     Examples
     --------
@@ -203,7 +208,7 @@ def minimize(
     if earlier is not None:
         return replace(result, digest=earlier.digest)
     if (result.success and result.seconds < WORTH_RESUMING) or not is_formed(result.x):
-        return result  # nobody will go on from it, or nobody can
+        return result  # a digest would be of no use
     return replace(result, digest=resuming.cheap_digest(f, g, result.seconds))
 
 
@@ -218,9 +223,10 @@ def minimize_next(
     max_iter: int,
     time_limit: float | None,
 ) -> Result:
-    """`minimize` by "auto" where runs of one f follow each other, from a point of the set.
+    """`minimize` with "auto" for the next g of a path, from a point of the set.
 
-    What the last run knows of that point goes on; `null_size` is that of f and g together.
+    `warm` is what the last run has computed at that point; `null_size` is |f| + |g| at the null
+    point.
     """
     overflows = overflow.silent_in_our_code()
     with deadline.within(time_limit), kernels.with_signals_as_raised(), overflows:

@@ -518,7 +518,7 @@ def test_what_is_missing_is_said_in_a_sentence() -> None:
         with pytest.raises(cg.MissingAbility, match=sentence):
             FaceNewton.of(*pair)
         with pytest.raises(
-            cg.MissingAbility, match=rf"method='newton' knows.*{sentence}.*method='cgs' works"
+            cg.MissingAbility, match=rf"method='newton' solves.*{sentence}.*method='cgs' works"
         ):
             newton(*pair)
     for options in ({"step": "armijo"}, {"memory": 2}):
