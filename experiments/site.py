@@ -420,19 +420,22 @@ def draw_benchopt(rows: Rows) -> Canvas:
     """For each problem and solver a line from the time to a loose gap to that to a small one, and a dot between."""
     from experiments.benchmarks.benchopt import LEVEL, milliseconds_to
 
-    canvas = Canvas(figsize=(7.0, 6.0), facecolor="white", layout="constrained")
+    canvas = Canvas(figsize=(7.0, 7.5), facecolor="white", layout="constrained")
     grid = canvas.add_gridspec(2, 2, height_ratios=[3, 5])
     places = {"lasso_path": grid[0, :], "lasso": grid[1, 0], "logreg_l1": grid[1, 1]}
     looks = {"condgrad": (BLUE, "o"), "scikit-learn": (ORANGE, "s"), "skglm": (PINK, "^")}
     looks["celer"] = ("#009E73", "D")
-    for suite, place in places.items():
-        axes = canvas.add_subplot(place)
+    looks["adelie"] = ("#E69F00", "v")
+    looks["cyanure"] = ("#56B4E9", "P")
+    for suite, cell in places.items():
+        axes = canvas.add_subplot(cell)
         own = [row for row in rows if row["suite"] == suite]
         names = [f"{row['data']}, {row['reg']:g}" if row["reg"] else row["data"] for row in own]
         problems = list(dict.fromkeys(names))
         for row, name in zip(own, names, strict=True):
             color, marker = looks[row["solver"]]
-            height = problems.index(name) + 0.2 * (list(looks).index(row["solver"]) - 1.5)
+            place = list(looks).index(row["solver"]) - 0.5 * (len(looks) - 1)
+            height = problems.index(name) + 0.8 * place / len(looks)
             ends = [milliseconds_to(level, row) for level in (LOOSE, LEVEL, TIGHT)]
             axes.plot(ends, [height] * 3, color=color, linewidth=1.4)
             axes.plot(ends[1], height, marker, color=color, markersize=4.5)
@@ -448,7 +451,7 @@ def draw_benchopt(rows: Rows) -> Canvas:
         Line2D([], [], color=color, marker=marker, markersize=4.5, label=solver)
         for solver, (color, marker) in looks.items()
     ]
-    canvas.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
+    canvas.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     return canvas
 
 
