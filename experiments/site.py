@@ -616,9 +616,9 @@ def _speed(rows: Mapping[str, Rows]) -> str:
         "|---|---|---|",
         f"| entropy + Laplacian transport, 500 x 500 | {_seconds(big['newton'])} (Newton), "
         f"{_seconds(big['cgs-memory'])} (CGS) | POT's `gcg`: {_seconds(big['pot-gcg'])} |",
-        f"| elastic net by its radius, 200 x 10,000, of data at hand | {_milliseconds(net['proved'])} | "
+        f"| elastic net by its radius, 200 x 10,000 | {_milliseconds(net['proved'])} | "
         f"skglm, without a proof: {_milliseconds(net['searched'])}, "
-        f"or {_milliseconds(net['reached'])} where it is told the multiplier |",
+        f"or {_milliseconds(net['reached'])} if it is told the penalty |",
         f"| memory of an entropic plan | 10,000 x 10,000 streamed: {by['streamed, entropy alone', '10000']:.2g} MiB | "
         f"4000 x 4000 dense: {by['dense, entropy alone', '4000']:.0f} MiB |",
     ]
@@ -647,8 +647,8 @@ def _auto(rows: Rows) -> str:
     ratios = [row["ratio"] for row in counted]
     within = sum(ratio <= 2.0 for ratio in ratios)
     return (
-        f"Of {len(rows)} problems, {len(counted)} take the best method 20 ms or more. On {within} of these auto takes "
-        f"at most twice the time of the best method; the median ratio is {np.median(ratios):.2f}, "
+        f"For {len(counted)} of {len(rows)} problems the best method needs 20 ms or more. On {within} of these, auto takes "
+        f"at most twice the time of the best method. The median ratio is {np.median(ratios):.2f}, "
         f"the worst {max(ratios):.1f}.\n"
     )
 
