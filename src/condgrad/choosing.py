@@ -147,6 +147,8 @@ def auto(f: Smooth, g: Simple, options: RunOptions) -> Method:
 def _most_promising_first(f: Smooth, g: Simple, options: RunOptions) -> Iterator[Method]:
     """The methods of "auto", each made when it is asked for."""
     step = options.step
+    if options.warm is not None and options.warm.is_predicted:
+        yield ball.AtPrediction(f, g, options.warm)
     if not f.convex:
         with suppress(MissingAbility):
             yield SPG(f, g, window=1)

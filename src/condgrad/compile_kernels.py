@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from condgrad import sets, simple, smooth, transport
+from condgrad import ball, sets, simple, smooth, transport
 from condgrad.kernels import readiness
 from condgrad.minimize import minimize
 from condgrad.sets.threshold import MANY
@@ -112,8 +112,16 @@ def fits() -> Iterator[Callable[[], Any]]:
         g = simple.Ridge(1.0, on=sets.L1Ball(1.0))
         return lambda: minimize(smooth.Logistic(K, y), g, method="newton")
 
+    def path() -> Any:
+        f = smooth.Logistic(X, y)
+        parts = [simple.Ridge(1.0, on=sets.L1Ball(radius)) for radius in (1.0, 2.0)]
+        null = f.at(np.zeros(X.shape[1]))
+        ahead = ball.follower(f, parts, null=null, tol=1e-6, max_iter=1)
+        return None if ahead is None else ahead.point(0)
+
     yield newton(X)
     yield newton(thin)
+    yield path
 
 
 def compile_projections() -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import condgrad as cg
 from condgrad.ball import FaceNewton
+from condgrad.linear_model import path
 from condgrad.loop import Progress
 from condgrad.stopping import RelativeGap
 from tests.methods import SMOOTH, Judged, assert_lawful, data, microarray
@@ -551,10 +552,11 @@ def test_products_with_the_data(
 
 def test_no_kind_of_input_is_compiled_for_again() -> None:
     """A compilation takes half a minute, which no time limit cuts short."""
+    from condgrad.ball.compiled.along_path import predict
     from condgrad.ball.compiled.face_qp import minimise
     from condgrad.kernels.sparse_gram import weighted_gram
 
-    entry_points = minimise, weighted_gram
+    entry_points = minimise, weighted_gram, predict
     K = np.asfortranarray(np.random.default_rng(0).standard_normal((30, 8)))
     y, ones = K[:, 0].copy(), np.ones(8)
     boxes = cg.sets.Box(-ones, ones), cg.sets.Box(-ones, 1.0), cg.sets.Box(-1.0, 1.0)
@@ -569,6 +571,7 @@ def test_no_kind_of_input_is_compiled_for_again() -> None:
                     method="newton",
                     tol=1e-3,
                 )
+                path(A, y, loss="least-squares", radii=[0.5, 50.0, 80.0])
                 counts.add(tuple(len(each.signatures) for each in entry_points))
         thin = np.where(np.abs(K) > 1.2, K, 0.0)
         for S in (
@@ -582,4 +585,4 @@ def test_no_kind_of_input_is_compiled_for_again() -> None:
                 cg.smooth.LeastSquares(S, y), cg.simple.Ridge(0.1, on=on), method="newton", tol=1e-3
             )
             counts.add(tuple(len(each.signatures) for each in entry_points))
-    assert max(counts) == (1, 1)
+    assert max(counts) == (1, 1, 1)

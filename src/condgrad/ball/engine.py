@@ -120,6 +120,8 @@ class Warm:
     part: WorkingSet | None = None
     before: ObjectivePoint | None = None
     """The last point of the run before, by which the next solution can be guessed."""
+    is_predicted: bool = False
+    """Whether the point is no run's, but where a follower says that the solution is."""
 
     def begin(self, f: Smooth, g: Simple, x: Array, tally: Tally) -> ObjectivePoint:
         """F at x, from what is known of it."""
@@ -147,6 +149,21 @@ class Warm:
 def extent(on: Any) -> float:
     """What grows from run to run of a path: the size of the set, or less the penalty in its place."""
     return -on.l1 if isinstance(on, Penalised) else float(on.scale)
+
+
+@dataclass(frozen=True)
+class AtPrediction:
+    """The proof at a predicted solution: a method of one iterate, where most runs of a path end."""
+
+    f: Smooth
+    g: Simple
+    warm: Warm = field(repr=False)
+    name: ClassVar[str] = "newton"
+
+    def iterates(self, x: Array) -> Iterator[Iterate]:
+        tally = Tally()
+        self.warm.point = self.warm.begin(self.f, self.g, x, tally)
+        yield Certifier(self.f, self.g, tally).iterate(self.warm.point, 0.0)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks
 from condgrad.arrays import Array, double, host, is_dense, like, namespace, product, smallest, total
-from condgrad.ball import Warm
+from condgrad.ball import Follower, Warm, follower
 from condgrad.linear_model.progress import FitsLine
 from condgrad.methods.certified_point import ObjectivePoint, Tally
 from condgrad.minimize import minimize, minimize_next
@@ -158,9 +158,14 @@ class Runs:
     warm: Warm = field(default_factory=Warm)
 
     @cached_property
+    def null(self) -> Any:
+        """f at 0."""
+        return self.f.at(self.f.space.full(0.0))  # type: ignore[union-attr]
+
+    @cached_property
     def null_size(self) -> float:
         """|F| at 0, against which gaps are held; 0 where it is no number."""
-        size = abs(self.f.at(self.f.space.full(0.0)).value)  # type: ignore[union-attr]
+        size = abs(self.null.value)
         return size if math.isfinite(size) else 0.0
 
 
@@ -220,8 +225,8 @@ class Solver:
         ball.
         """
         x0 = None if start is None else task.variable(start)
-        x, fit = self._solved(Runs(task.loss), size, x0)
-        return task.told(x, fit)
+        point, fit = self._solved(Runs(task.loss), size, self._simple(size), x0)
+        return task.told(point.x, fit)
 
     def path(self, task: Task, sizes: Sequence[Size], line: FitsLine) -> list[Fit]:
         """The solutions for sizes with more and more room, each from where the two before point to.
@@ -229,6 +234,8 @@ class Solver:
         They are counted on a line.
         """
         runs = Runs(task.loss)
+        parts = [self._simple(size) for size in sizes]
+        ahead = self._follower(runs, parts)
         x: Array = None
         before: Array = None
         fits: list[Fit] = []
@@ -238,16 +245,34 @@ class Solver:
                 line.fitted(relative_gap=math.inf, **size.numbers)
                 continue
             start = x
-            if (
+            models = 0
+            predicted = None if ahead is None else ahead.point(k)
+            runs.warm.is_predicted = False
+            if ahead is not None and predicted is not None:
+                runs.warm = Warm(predicted, is_predicted=True)
+                start = predicted.x
+                models = ahead.models(k)
+            elif (
                 k > 1 and runs.warm.part is None
             ):  # Newton's models know where to go from the last point
-                ahead = (size.room - sizes[k - 1].room) / (sizes[k - 1].room - sizes[k - 2].room)
-                start = x + float(ahead) * (x - before)
+                more = (size.room - sizes[k - 1].room) / (sizes[k - 1].room - sizes[k - 2].room)
+                start = x + float(more) * (x - before)
             before = x
-            x, fit = self._solved(runs, size, start)
+            point, fit = self._solved(runs, size, parts[k], start, models=models)
+            x = point.x
+            if ahead is not None and predicted is None:
+                ahead.note(point, fit.multiplier)
             fits.append(task.told(x, fit))
             line.fitted(relative_gap=fit.relative_gap, **size.numbers)
         return fits
+
+    def _follower(self, runs: Runs, parts: Sequence[Simple]) -> Follower | None:
+        """What predicts the solutions of a path; None where nobody does."""
+        if self.method != "auto" or self.progress or not parts:
+            return None
+        return follower(
+            runs.f, parts, null=runs.null, tol=self._tol(runs.f), max_iter=self.max_iter
+        )
 
     def idle_radius(self, f: Smooth, ridge: float) -> float:
         """The norm of the x without a constraint, roughly; 1 where that is 0.
@@ -320,21 +345,22 @@ class Solver:
         """The tolerance, or what a proof can be held to."""
         return max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
 
-    def _solved(self, runs: Runs, size: Size, start: Array) -> tuple[Array, Fit]:
+    def _solved(
+        self, runs: Runs, size: Size, g: Simple, start: Array, *, models: int = 0
+    ) -> tuple[ObjectivePoint, Fit]:
         """The solution, as a point and as a fit of its coefficients, from a start or its
-        projection.
+        projection, which some models have led to.
         """
-        g = self._simple(size)
         on: Any = g.on
         tol = self._tol(runs.f)
         x0 = start
         if start is not None and on.violation(start) > 0.0:
             x0 = on.project(start)
-        result = self._minimized(runs, g, x0, tol, self.max_iter)
+        result = self._minimized(runs, g, x0, tol, self.max_iter - models)
         point = runs.warm.point
         if point is None or point.x is not result.x:
             point = ObjectivePoint(runs.f, g, result.x, Tally())
-        return result.x, Fit(
+        return point, Fit(
             coef=result.x,
             intercept=point.smooth.intercept,
             value=result.value,
@@ -342,7 +368,7 @@ class Solver:
             radius=size_in(on, result.x) if size.radius is None else size.radius,
             ridge=size.ridge,
             multiplier=multiplier_at(point, size.ridge, on) if size.l1 is None else size.l1,
-            iterations=result.iterations,
+            iterations=models + result.iterations,
             status=result.status,
             message=result.message,
             tol=tol,
