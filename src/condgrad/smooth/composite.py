@@ -99,8 +99,8 @@ class Separable(Protocol):
 class Composite(Smooth):
     """f(x) = h(Kx).
 
-    The losses of Dask's data count as such, too (they are registered in `blockwise`); their K is
-    not `at_hand`.
+    The losses of Dask's data count as such, too (`losses` registers them); their K is not
+    `at_hand`.
     """
 
     at_hand = True
