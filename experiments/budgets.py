@@ -43,7 +43,7 @@ HOUSE = {
     "functions above 25 branches": 0,
     "groups of modules that import each other": 1,
     "imports from inside the ball": 0,
-    "modules that minimize needs": 122,
+    "modules that minimize needs": 117,
     "class names of several classes": 0,
 }
 """What the whole package may have at most. Who needs more raises the number in the commit that
