@@ -125,7 +125,7 @@ def codes(y: Any, classes: Any) -> Any:
 
 def _softmax(y: Array, weights: Array, classes: int) -> Softmax:
     """The loss of one block."""
-    return Softmax(y, y.astype(np.intp), classes, weights, intercept=False)
+    return Softmax(y.astype(np.intp), classes, weights, intercept=False)
 
 
 def _masses(h: Softmax) -> Vector:
@@ -185,7 +185,7 @@ class BlockwiseMultinomialEvaluation(EvaluationOverBlocks):
 
     @cached_property
     def _last_step(self) -> Vector:
-        """As in `Softmax.evaluate`; none without intercepts."""
+        """As in `Softmax.at_best_intercept`; none without intercepts."""
         sums = self._best[0]
         if not self.f.h.has_intercept:
             return np.zeros_like(sums.excess)

@@ -14,31 +14,26 @@ from condgrad.arrays import (
     Array,
     Space,
     Vector,
-    combine,
     dot,
-    dots,
     double,
     host,
     is_dense,
     is_torch,
-    length_of,
-    mixed,
     namespace,
     norms_of_columns,
     peaks_of_columns,
     precision,
     product,
     spectral_norm,
-    stack,
     total,
 )
 from condgrad.arrays.inputs import data_matrix
 from condgrad.problem import Floor, Smooth
-from condgrad.search.restriction import LocalModel, Restriction
 from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
+from condgrad.smooth.composite import EvaluationOfImage
 from condgrad.smooth.losses import sample_weights
 from condgrad.smooth.row_blocks import is_dask
-from condgrad.smooth.softmax import AtBestIntercepts, Softmax
+from condgrad.smooth.softmax import Softmax
 
 UNIT = sys.float_info.epsilon
 
@@ -92,9 +87,7 @@ class Multinomial(Smooth):
             )
         if len(self.classes) < 2:
             raise ValueError(f"y must hold at least two classes, got one: {self.classes[0]!r}")
-        self.h = Softmax(
-            self.K, codes, len(self.classes), sample_weights(self.K, sample_weight), intercept
-        )
+        self.h = Softmax(codes, len(self.classes), sample_weights(self.K, sample_weight), intercept)
         self.space: Space = Space.of(self.K, shape=(self.K.shape[1], len(self.classes)))
 
     @cached_property
@@ -126,24 +119,8 @@ class Multinomial(Smooth):
 Multinomial.register(BlockwiseMultinomial)
 
 
-class MultinomialEvaluation:
-    """h(K X) at X, from z = K X; as in `CompositeEvaluation`, the bound that it proves holds for
-    any z.
-    """
-
-    def __init__(
-        self, f: Multinomial, x: Array, z: Array | None = None, near: Vector | None = None
-    ) -> None:
-        self.f = f
-        self._x = x
-        self._near = near
-        if z is not None:
-            self.z = z
-
-    @cached_property
-    def z(self) -> Array:
-        """K X, in float64."""
-        return double(product(self.f.K, self._x))
+class MultinomialEvaluation(EvaluationOfImage):
+    """h(K X) at X."""
 
     @cached_property
     def image_size(self) -> float:
@@ -161,22 +138,9 @@ class MultinomialEvaluation:
         xp = namespace(self._x)
         return xp.sum(double(xp.abs(self._x)), axis=1)
 
-    @cached_property
-    def _at_best(self) -> AtBestIntercepts:
-        return self.f.h.evaluate(self.z, self._near)
-
-    @property
-    def value(self) -> float:
-        return self._at_best.value
-
-    @property
-    def theta(self) -> Array:
-        """The gradient of h."""
-        return self._at_best.theta
-
     @property
     def intercept(self) -> Vector:
-        return self._at_best.intercepts
+        return self.at_best.intercept
 
     @property
     def gradient(self) -> Array:
@@ -185,17 +149,13 @@ class MultinomialEvaluation:
             theta = namespace(theta).astype(theta, self._x.dtype)
         return product(self.f.K.T, theta)
 
-    @property
-    def offset(self) -> float:
-        return self.value - dot(self.theta, self.z)
-
     def magnitude(self, other: MultinomialEvaluation) -> float:
         xp = namespace(self.theta)
         unit = self.f.unit_at(self._x)
-        length = length_of(self.theta)
-        rounding = unit * self.f.h.curvature_bound * self.image_size if length > 0.0 else 0.0
+        length = self.theta_length
+        rounding = unit * self.h.curvature_bound * self.image_size if length > 0.0 else 0.0
         size = (length + rounding) * other.image_size
-        if not self.f.h.has_intercept:
+        if not self.h.has_intercept:
             return size
         # theta sums to 0 over the samples but for rounding, and what is left is multiplied by how
         # far the best intercepts at the other point are from those here: no farther than the
@@ -203,21 +163,13 @@ class MultinomialEvaluation:
         left = float(xp.max(xp.abs(xp.sum(self.theta, axis=0))))
         shifts = float(np.abs(self.intercept).max()) + self.largest_margin + other.largest_margin
         size += (left / unit + UNIT / unit * total(xp.abs(self.theta))) * shifts
-        return size + self._at_best.slip / unit
-
-    def along(self, others: Sequence[MultinomialEvaluation], directions: Array) -> Restriction:
-        moves = stack([other.z - self.z for other in others])
-        shifts = np.stack([other.intercept - self.intercept for other in others])
-        return MultinomialRestriction(self.f.h, self.z, moves, self.intercept, shifts)
+        return size + self.at_best.slip / unit
 
     def moved(
         self, x: Array, others: Sequence[MultinomialEvaluation], a: Vector
     ) -> MultinomialEvaluation:
-        z = mixed(self.z, [other.z for other in others], a)
-        near = self.intercept + sum(
-            a[i] * (other.intercept - self.intercept) for i, other in enumerate(others)
-        )
-        return MultinomialEvaluation(self.f, x, z, near)
+        z, near = self.mixed_with(others, a)
+        return MultinomialEvaluation(self.f, x, z, near=near)
 
     def hessian_in(self, chosen: Array) -> Array:
         """The Hessian of f in some entries of X, which are numbered as in X.ravel().
@@ -255,30 +207,3 @@ class MultinomialEvaluation:
         if h.has_intercept:
             H -= coupling @ h._inverse_curvature(shares) @ coupling.T
         return H
-
-
-class MultinomialRestriction:
-    """a -> h(z + sum_i a_i directions[i]), whose intercepts are about those at z plus sum_i a_i
-    shifts[i].
-    """
-
-    def __init__(
-        self, h: Softmax, z: Array, directions: Array, intercept: Vector, shifts: Vector
-    ) -> None:
-        self.h = h
-        self.z = z
-        self.directions = directions
-        self.intercept = intercept
-        self.shifts = shifts
-
-    def value(self, a: Vector) -> float:
-        return self._at(a)[1].value
-
-    def local(self, a: Vector) -> LocalModel:
-        z, best = self._at(a)
-        hessian = self.h.hessian_gram(z, self.directions, best.intercepts)
-        return LocalModel(best.value, dots(self.directions, best.theta), hessian)
-
-    def _at(self, a: Vector) -> tuple[Array, AtBestIntercepts]:
-        z = self.z + combine(a, self.directions)
-        return z, self.h.evaluate(z, self.intercept + a @ self.shifts)

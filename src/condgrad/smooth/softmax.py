@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from condgrad.arrays import Array, Vector, dot, double_like, host, is_torch, like, namespace, total
+from condgrad.arrays import Array, Vector, dot, double_like, host, like, namespace, total
 from condgrad.smooth.intercept import LogisticIntercept
 
 UNIT = sys.float_info.epsilon
@@ -36,7 +36,8 @@ class AtBestIntercepts(NamedTuple):
     value: float
     theta: Array
     """The gradient; with intercepts each of its columns sums to 0."""
-    intercepts: Vector
+    intercept: Vector
+    """One for each class."""
     slip: float
     """How much more than the dual function at theta, at most, value - <theta, z> may be."""
 
@@ -46,13 +47,13 @@ class Softmax:
     for each sample.
     """
 
+    quadratic = False
     curvature_bound: float
 
-    def __init__(self, K: Any, codes: Any, classes: int, weights: Array, intercept: bool) -> None:
+    def __init__(self, codes: Any, classes: int, weights: Array, intercept: bool) -> None:
         self.weights = weights
         self.has_intercept = intercept
-        one_hot = np.eye(classes)[codes]
-        self.one_hot = double_like(one_hot, K) if is_torch(K) else one_hot
+        self.one_hot = double_like(np.eye(classes)[codes], weights)
         self.mass = host(self.weights @ self.one_hot)
         # the Hessian of log-sum-exp is diag(p) - p p', whose norm is 1/2 at most
         self.curvature_bound = 0.5 * float(namespace(weights).max(weights))
@@ -62,7 +63,7 @@ class Softmax:
                 f"{int(self.mass.argmin())} has none: leave it out"
             )
 
-    def evaluate(self, z: Array, near: Vector | None = None) -> AtBestIntercepts:
+    def at_best_intercept(self, z: Array, *, near: Vector | None = None) -> AtBestIntercepts:
         """h(z), its gradient and the intercepts.
 
         Large ones are known to fewer digits than theta needs to sum to 0: what is left of its sums
@@ -129,10 +130,10 @@ class Softmax:
     def _inverse_curvature(self, shares: Array) -> Any:
         return inverse_of_curvature(self.curvature(shares), self.mass.sum())
 
-    def hessian_gram(self, z: Array, directions: Array, b: Vector) -> Any:
+    def hessian_gram(self, z: Array, directions: Array, *, intercept: Vector) -> Any:
         """The matrix <d_i, hess h(z) d_j> of a few directions, on the host."""
         xp = namespace(z)
-        _, shares = self.value_and_shares(z, b)
+        _, shares = self.value_and_shares(z, intercept)
         means = xp.sum(directions * shares, axis=2, keepdims=True)
         centred = directions - means
         weighted = (self.weights[:, None] * shares) * centred
