@@ -35,13 +35,7 @@ from condgrad.smooth.row_blocks import (
     summed,
     transposed_times,
 )
-from condgrad.smooth.separable import (
-    LogisticOfScores,
-    SeparableLoss,
-    SquaredHingeOfScores,
-    Squares,
-    positive_label,
-)
+from condgrad.smooth.separable import SeparableLoss, positive_label
 
 UNIT = sys.float_info.epsilon
 PASSES = 100
@@ -192,10 +186,6 @@ class BlockwiseLoss(SumOverBlocks):
     True
     """
 
-    of_scores: type[SeparableLoss]
-    """The loss of the samples of a block, given their targets and weights."""
-    has_labels = True
-    """Whether targets are -1 and +1, not numbers."""
     settled = 0.0
     """A step of the intercept that is the last one."""
 
@@ -204,7 +194,7 @@ class BlockwiseLoss(SumOverBlocks):
 
     def __init__(
         self,
-        loss: type[Smooth],
+        loss: Any,
         K: Any,
         y: Any,
         *,
@@ -219,23 +209,22 @@ class BlockwiseLoss(SumOverBlocks):
             columns=(),
             target=_target,
             masses_of=_masses_of_signs,
-            of_scores=self.of_scores,
-            loss=loss.__name__ if self.has_labels else None,
+            loss=loss,
         )
         self.samples = self.data.shape[0]
-        if intercept and self.has_labels:
+        if intercept and loss.of_scores.has_labels:
             require_both_classes(float(self.masses[0]), float(self.masses[1]))
-        self.h = LossFacts(self.of_scores.steepest_curvature * self.heaviest, intercept)
+        self.h = LossFacts(loss.of_scores.steepest_curvature * self.heaviest, intercept)
         self.last_intercept = 0.0
         """Where the next search begins: it saves passes over the data and changes nothing else."""
         self._name = loss.__name__
 
     @classmethod
-    def of_labels(cls, loss: type[Smooth], K: Any, y: Any, **options: Any) -> BlockwiseLoss:
+    def of_labels(cls, loss: Any, K: Any, y: Any, **options: Any) -> BlockwiseLoss:
         """The loss of any two labels, of which the larger counts as +1; of numbers for
         `LeastSquares`.
         """
-        if not cls.has_labels:
+        if not loss.of_scores.has_labels:
             return cls(loss, K, y, **options)
         y = dask("array").asarray(as_array(y))
         high = positive_label(np.asarray(dask("array").unique(y).compute(), dtype=np.float64))
@@ -256,36 +245,29 @@ class BlockwiseLoss(SumOverBlocks):
 class BlockwiseLeastSquares(BlockwiseLoss):
     """`LeastSquares` of Dask's data."""
 
-    of_scores = Squares
-    has_labels = False
-
 
 class BlockwiseLogistic(BlockwiseLoss):
     """`Logistic` of Dask's data."""
 
-    of_scores = LogisticOfScores
     settled = SETTLED
 
 
 class BlockwiseSquaredHinge(BlockwiseLoss):
     """`SquaredHinge` of Dask's data."""
 
-    of_scores = SquaredHingeOfScores
-
 
 # --- what runs on the workers
 
 
-def _target(
-    y: Array, weights: Array, of_scores: type[SeparableLoss], loss: str | None
-) -> SeparableLoss:
-    """h of one block; a loss of labels has a name."""
-    if loss is not None and not np.isin(y, (-1.0, 1.0)).all():
+def _target(y: Array, weights: Array, loss: Any) -> SeparableLoss:
+    """h of one block."""
+    if loss.of_scores.has_labels and not np.isin(y, (-1.0, 1.0)).all():
         strange = y[~np.isin(y, (-1.0, 1.0))][0]
         raise ValueError(
-            f"y must hold the labels -1 and +1, got {strange:g}: write {loss}(K, y) for others"
+            f"y must hold the labels -1 and +1, got {strange:g}: write {loss.__name__}(K, y) for others"
         )
-    return of_scores(y, weights)
+    h: SeparableLoss = loss.of_scores(y, weights)
+    return h
 
 
 def _masses_and_heaviest(h: Any, masses_of: Callable[[Any], Vector]) -> tuple[Any, ...]:

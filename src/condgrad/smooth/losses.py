@@ -48,6 +48,7 @@ from condgrad.smooth.separable import (
     HuberOfScores,
     LogisticOfScores,
     PoissonOfScores,
+    SeparableLoss,
     SquaredHingeOfScores,
     Squares,
     positive_label,
@@ -65,6 +66,12 @@ class DataLoss(Composite):
     floor = Floor(0.0, 0.0)
     in_blocks: ClassVar[type[BlockwiseLoss] | None] = None
     """The loss of Dask's data, where there is one."""
+    data_name = "Z"
+    of_scores: ClassVar[type[SeparableLoss]]
+    best_intercept: ClassVar[Any]
+    """What finds it."""
+    of_differences = False
+    """Whether only scores less targets count: then an offset is a part of the targets."""
 
     def __new__(cls, *data: Any, **options: Any) -> Any:
         K = data[0] if data else options.pop("A", options.pop("Z", None))
@@ -81,26 +88,50 @@ class DataLoss(Composite):
 
     def __init__(
         self,
-        K: Matrix,
-        h: Any,
-        best: Any = None,
-        offset: Any = None,
-        unpenalised: Any = None,
+        K: Any,
+        y: Any,
+        sample_weight: Any,
+        intercept: bool,
+        offset: Any,
+        unpenalised: Any,
+        *extra: float,
     ) -> None:
-        """h, with its intercept minimised out where `best` finds it, of K x + offset; and with
-        columns that have no penalty minimised out, too.
+        """h, with its intercept minimised out if asked, of K x + offset; and with columns that have
+        no penalty minimised out, too. `extra` is what h is made of beside targets and weights.
         """
+        K = data_matrix(self.data_name, K)
+        intercept = _checks.flag("intercept", intercept)
+        y = self._targets(K, y)
+        weights = sample_weights(K, sample_weight)
+        if offset is not None:
+            offset = _beside(K, "offset", offset)
+        if self.of_differences and offset is not None:
+            y = y - offset
+            offset = None
+        # a mean that is large against the differences of the targets would cost these their digits
+        if self.of_differences and intercept:
+            self.target_center = dot(weights / total(weights), y)
+            y = y - self.target_center
+        h: Any = self.of_scores(y, weights, *extra)
         plain = h
         self.shift_size = h.shift_size
-        if best is not None:
-            h = WithIntercept(h, best(h.y, h.weights, *h.extra))
+        if intercept:
+            h = WithIntercept(h, self.best_intercept(y, weights, *extra))
         if offset is not None:
             self.shift_size += largest_size(offset)
             h = WithOffset(h, offset)
         if unpenalised is not None:
-            self.unpenalised = FreeColumns.of(unpenalised, h.weights, intercept=best is not None)
+            self.unpenalised = FreeColumns.of(unpenalised, weights, intercept=intercept)
             h = WithFreeColumns(h, plain, self.unpenalised)
         super().__init__(K, h)
+
+    def _targets(self, K: Matrix, y: Any) -> Array:
+        """Numbers as they are, and labels as -1 and +1."""
+        targets = _numbers(K, y)
+        if not self.of_scores.has_labels:
+            return targets
+        is_high = targets == positive_label(np.unique(host(targets)))
+        return 2.0 * namespace(targets).astype(is_high, targets.dtype) - 1.0
 
 
 class LeastSquares(DataLoss):
@@ -132,6 +163,10 @@ class LeastSquares(DataLoss):
     """
 
     in_blocks = BlockwiseLeastSquares
+    data_name = "A"
+    of_scores = Squares
+    best_intercept = SquaresIntercept
+    of_differences = True
 
     def __init__(
         self,
@@ -143,16 +178,7 @@ class LeastSquares(DataLoss):
         offset: Any = None,
         unpenalised: Any = None,
     ) -> None:
-        A = data_matrix("A", A)
-        intercept = _checks.flag("intercept", intercept)
-        y = _less_offset(A, _target(A, y), offset)
-        weights = sample_weights(A, sample_weight)
-        # a mean that is large against the differences of the targets would cost these their digits
-        if intercept:
-            self.target_center = dot(weights / total(weights), y)
-            y = y - self.target_center
-        best = SquaresIntercept if intercept else None
-        super().__init__(A, Squares(y, weights), best, unpenalised=unpenalised)
+        super().__init__(A, y, sample_weight, intercept, offset, unpenalised)
 
 
 class Logistic(DataLoss):
@@ -181,6 +207,8 @@ class Logistic(DataLoss):
     """
 
     in_blocks = BlockwiseLogistic
+    of_scores = LogisticOfScores
+    best_intercept = LogisticIntercept
 
     def __init__(
         self,
@@ -192,11 +220,7 @@ class Logistic(DataLoss):
         offset: Any = None,
         unpenalised: Any = None,
     ) -> None:
-        Z = data_matrix("Z", Z)
-        intercept = _checks.flag("intercept", intercept)
-        h = LogisticOfScores(_labels(Z, y), sample_weights(Z, sample_weight))
-        best = LogisticIntercept if intercept else None
-        super().__init__(Z, h, best, checked_offset(Z, offset), unpenalised)
+        super().__init__(Z, y, sample_weight, intercept, offset, unpenalised)
 
 
 class SquaredHinge(DataLoss):
@@ -216,6 +240,8 @@ class SquaredHinge(DataLoss):
     """
 
     in_blocks = BlockwiseSquaredHinge
+    of_scores = SquaredHingeOfScores
+    best_intercept = HingeIntercept
 
     def __init__(
         self,
@@ -227,11 +253,7 @@ class SquaredHinge(DataLoss):
         offset: Any = None,
         unpenalised: Any = None,
     ) -> None:
-        Z = data_matrix("Z", Z)
-        intercept = _checks.flag("intercept", intercept)
-        h = SquaredHingeOfScores(_labels(Z, y), sample_weights(Z, sample_weight))
-        best = HingeIntercept if intercept else None
-        super().__init__(Z, h, best, checked_offset(Z, offset), unpenalised)
+        super().__init__(Z, y, sample_weight, intercept, offset, unpenalised)
 
 
 class Poisson(DataLoss):
@@ -261,6 +283,8 @@ class Poisson(DataLoss):
     """
 
     may_overflow = True
+    of_scores = PoissonOfScores
+    best_intercept = PoissonIntercept
 
     def __init__(
         self,
@@ -272,17 +296,17 @@ class Poisson(DataLoss):
         offset: Any = None,
         unpenalised: Any = None,
     ) -> None:
-        Z = data_matrix("Z", Z)
-        intercept = _checks.flag("intercept", intercept)
-        counts = _target(Z, y)
+        super().__init__(Z, y, sample_weight, intercept, offset, unpenalised)
+
+    def _targets(self, K: Matrix, y: Any) -> Array:
+        """Counts."""
+        counts = _numbers(K, y)
         lowest = float(namespace(counts).min(counts))
         if lowest < 0.0:
             raise ValueError(
                 f"y must hold counts of at least 0 for Poisson, got {lowest:g} among them"
             )
-        h = PoissonOfScores(counts, sample_weights(Z, sample_weight))
-        best = PoissonIntercept if intercept else None
-        super().__init__(Z, h, best, checked_offset(Z, offset), unpenalised)
+        return counts
 
 
 class Gamma(DataLoss):
@@ -308,6 +332,8 @@ class Gamma(DataLoss):
     """
 
     may_overflow = True
+    of_scores = GammaOfScores
+    best_intercept = GammaIntercept
 
     def __init__(
         self,
@@ -319,15 +345,15 @@ class Gamma(DataLoss):
         offset: Any = None,
         unpenalised: Any = None,
     ) -> None:
-        Z = data_matrix("Z", Z)
-        intercept = _checks.flag("intercept", intercept)
-        amounts = _target(Z, y)
+        super().__init__(Z, y, sample_weight, intercept, offset, unpenalised)
+
+    def _targets(self, K: Matrix, y: Any) -> Array:
+        """Amounts."""
+        amounts = _numbers(K, y)
         lowest = float(namespace(amounts).min(amounts))
         if lowest <= 0.0:
             raise ValueError(f"y must hold amounts above 0 for Gamma, got {lowest:g} among them")
-        h = GammaOfScores(amounts, sample_weights(Z, sample_weight))
-        best = GammaIntercept if intercept else None
-        super().__init__(Z, h, best, checked_offset(Z, offset), unpenalised)
+        return amounts
 
 
 class Huber(DataLoss):
@@ -351,6 +377,11 @@ class Huber(DataLoss):
     9.625
     """
 
+    data_name = "A"
+    of_scores = HuberOfScores
+    best_intercept = HuberIntercept
+    of_differences = True
+
     def __init__(
         self,
         A: Any,
@@ -362,16 +393,8 @@ class Huber(DataLoss):
         offset: Any = None,
         unpenalised: Any = None,
     ) -> None:
-        A = data_matrix("A", A)
-        intercept = _checks.flag("intercept", intercept)
         delta = _checks.number("delta", delta, above=0.0)
-        y = _less_offset(A, _target(A, y), offset)
-        weights = sample_weights(A, sample_weight)
-        if intercept:  # as for squares
-            self.target_center = dot(weights / total(weights), y)
-            y = y - self.target_center
-        best = HuberIntercept if intercept else None
-        super().__init__(A, HuberOfScores(y, weights, delta), best, unpenalised=unpenalised)
+        super().__init__(A, y, sample_weight, intercept, offset, unpenalised, delta)
 
 
 # they count as the losses, without what these do with data at hand
@@ -394,20 +417,10 @@ def _beside(A: Matrix, name: str, values: Any) -> Array:
     return double(values)
 
 
-def _target(A: Matrix, y: Any) -> Array:
+def _numbers(A: Matrix, y: Any) -> Array:
     if A.shape[0] == 0 or A.shape[1] == 0:
         raise ValueError(f"the data matrix must have rows and columns, got shape {tuple(A.shape)}")
     return _beside(A, "y", y)
-
-
-def checked_offset(A: Matrix, offset: Any) -> Array | None:
-    """A known part of each score."""
-    return None if offset is None else _beside(A, "offset", offset)
-
-
-def _less_offset(A: Matrix, y: Array, offset: Any) -> Array:
-    """What is left of targets for the other part of the scores."""
-    return y if offset is None else y - checked_offset(A, offset)
 
 
 def sample_weights(A: Matrix, weights: Any) -> Array:
@@ -420,11 +433,3 @@ def sample_weights(A: Matrix, weights: Any) -> Array:
     if total(weights) == 0:
         raise ValueError("sample_weight must have a positive entry, got only zeros")
     return weights
-
-
-def _labels(Z: Matrix, y: Any) -> Array:
-    """Labels as -1 and +1."""
-    labels = _target(Z, y)
-    high = positive_label(np.unique(host(labels)))
-    xp = namespace(labels)
-    return xp.where(labels == high, xp.ones_like(labels), -xp.ones_like(labels))

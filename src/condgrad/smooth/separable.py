@@ -22,6 +22,8 @@ class SeparableLoss(ABC):
     """Targets and weights of a separable loss, both in float64."""
 
     quadratic = False
+    has_labels = False
+    """Whether targets are -1 and +1, not numbers."""
     has_kinks = False
     has_intercept = False
     steepest_curvature = 1.0
@@ -88,6 +90,7 @@ class Squares(SeparableLoss):
 
 
 class LogisticOfScores(SeparableLoss):
+    has_labels = True
     steepest_curvature = 0.25
     classes = "the classes"
 
@@ -119,6 +122,7 @@ class LogisticOfScores(SeparableLoss):
 
 
 class SquaredHingeOfScores(SeparableLoss):
+    has_labels = True
     has_kinks = True
     steepest_curvature = 2.0
 
