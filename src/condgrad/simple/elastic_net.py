@@ -68,8 +68,7 @@ class ElasticNetPenalty(Simple):
     """The height of a tangent plane above the floor of f, and the slope of that floor."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "l1", _checks.number("l1", self.l1, at_least=0.0))
-        object.__setattr__(self, "ridge", _checks.number("ridge", self.ridge, at_least=0.0))
+        _checks.hold_number(self, "l1", "ridge", at_least=0.0)
         _checks.flag("positive", self.positive)
         if self.l1 == 0.0 and self.ridge == 0.0:
             raise ValueError("l1 or ridge must be > 0, got 0 for both: that is no penalty")
