@@ -19,7 +19,7 @@ import numpy as np
 import condgrad as cg
 from condgrad.certificate import Terms
 from condgrad.loop import run
-from condgrad.newton.ascent import Ascent, DualModel, Newton, Primal, Progress
+from condgrad.newton.ascent import Ascent, AscentProgress, DualModel, Newton, Primal
 from condgrad.stopping import RelativeGap
 
 
@@ -62,7 +62,7 @@ class SquaresWithEntropy(DualModel):
         terms = self.primal(point).terms
         return terms.f + point.t * terms.g - point.dual
 
-    def ascent(self, point: PointOfDual, progress: Progress) -> Ascent:
+    def ascent(self, point: PointOfDual, progress: AscentProgress) -> Ascent:
         K, s = self.K, point.s
         gradient, image = K @ s - point.z, K @ s
         J = ((K * s) @ K.T - np.outer(image, image) / self.simplex.mass) / (point.t * self.weight)

@@ -16,8 +16,7 @@ from condgrad.errors import (
 from condgrad.loop import Progress
 from condgrad.minimize import minimize
 from condgrad.problem import Answer
-from condgrad.result import Result, Status, Trace
-from condgrad.resuming import load
+from condgrad.result import Result, Status, Trace, load
 
 from condgrad import sets, simple, smooth, steps, stopping  # isort: skip
 

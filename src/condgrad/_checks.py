@@ -63,3 +63,19 @@ def whole(name: str, value: Any, *, at_least: int) -> int:
     if result < at_least:
         raise ValueError(f"{name} must be >= {at_least}, got {value!r}")
     return result
+
+
+def hold_number(
+    thing: Any, *names: str, above: float | None = None, at_least: float | None = None
+) -> None:
+    """Let fields of a frozen dataclass be finite numbers in the allowed range."""
+    for name in names:
+        checked = number(name, getattr(thing, name), above=above, at_least=at_least)
+        object.__setattr__(thing, name, checked)
+
+
+def hold_whole(thing: Any, *names: str, at_least: int) -> None:
+    """Let fields of a frozen dataclass be whole numbers in the allowed range."""
+    for name in names:
+        checked = whole(name, getattr(thing, name), at_least=at_least)
+        object.__setattr__(thing, name, checked)

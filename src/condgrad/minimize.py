@@ -15,7 +15,7 @@ from condgrad.certificate import Terms
 from condgrad.choosing import LAZY, METHODS, RunOptions, WantedGap
 from condgrad.loop import Callback, Progress, run
 from condgrad.problem import Set, Simple, Smooth
-from condgrad.result import Result
+from condgrad.result import NO_STREAMED_PLANS, Result
 from condgrad.rounding import membership_tolerance
 from condgrad.search.steps import Exact, OpenLoop, StepRule, step_rule
 from condgrad.sets.balls import Ball
@@ -270,7 +270,7 @@ def _earlier(
     space = f.space or g.on.space
     if checkpoint is not None:
         if not g.on.forms_points:
-            raise TypeError(resuming.NO_STREAMED_PLANS)
+            raise TypeError(NO_STREAMED_PLANS)
         every = _checks.number("checkpoint_every", every, at_least=0.0)
         kept = resuming.Checkpoint(checkpoint, every, resuming.digest(f, g))
         found = kept.earlier()
@@ -287,7 +287,7 @@ def _earlier(
     if x0 is not None:
         raise ValueError("x0 and start both say where to start: give one of them")
     if not is_formed(start.x) or not g.on.forms_points:
-        raise TypeError(resuming.NO_STREAMED_PLANS)
+        raise TypeError(NO_STREAMED_PLANS)
     start = resuming.result_in_space(start, space)
     same = start.digest is not None and start.digest == (
         kept.digest if kept else resuming.digest(f, g)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
 from dataclasses import dataclass, field
 from enum import Enum
@@ -11,12 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from condgrad.arrays import Array
-from condgrad.certificate import Certificate
+from condgrad.arrays import Array, is_formed, to_numpy
+from condgrad.certificate import Certificate, Terms
 from condgrad.errors import require_extra
+from condgrad.whole_file import whole_file
 
+FORMAT = "condgrad result 1"
 FEW_POINTS = 20
 """Up to this many points, a plot marks each of them: a single point makes no line."""
+
+NO_STREAMED_PLANS = (
+    "a streamed plan is no array and is neither saved nor gone on from: keep its potentials (t.potentials), and give "
+    "them, or the result itself, to transport.solve(..., start=...)"
+)
 
 
 class Status(Enum):
@@ -275,9 +283,30 @@ class Result:
 
     def save(self, path: str | Path) -> None:
         """Write this result to a file, for `condgrad.load` and `minimize(..., start=...)`."""
-        from condgrad.resuming import save
-
-        save(self, path)
+        if not is_formed(self.x):
+            raise TypeError(NO_STREAMED_PLANS)
+        proof = self.certificate
+        about = {
+            "format": FORMAT,
+            "status": self.status.name,
+            "message": self.message,
+            "iterations": self.iterations,
+            "seconds": self.seconds,
+            "method": self.method,
+            "terms": [proof.terms.f, proof.terms.g, proof.terms.repair],
+            "lower_bound": proof.lower_bound,
+            "null_size": proof.null_size,
+            "noise": proof.noise,
+            "value_from": proof.value_from,
+            "bound_from": proof.bound_from,
+            "stationarity": proof.stationarity,
+            "bound_noise": proof.bound_noise,
+            "digest": self.digest,
+        }
+        past = {f"past_{i}": to_numpy(point) for i, point in enumerate(self.past)}
+        text = np.array(json.dumps(about))
+        with whole_file(Path(path)) as file:
+            np.savez(file, x=to_numpy(self.x), trace=self.trace.rows, about=text, **past)
 
     def uninterrupted(self) -> Result:
         """This result; raises KeyboardInterrupt if Ctrl-C ended the run.
@@ -319,6 +348,84 @@ class Result:
         if self.stationarity is not None:
             proved = f"stationarity={self.stationarity:.3g}"
         return f"Result({self.status}, value={self.value:.10g}, {proved}, iterations={self.iterations})"
+
+
+def load(path: str | Path) -> Result:
+    """A result that `Result.save` or a checkpoint wrote, with NumPy arrays.
+
+    Models of `condgrad.linear_model` are loaded by `condgrad.linear_model.load`.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> import condgrad as cg, tempfile, pathlib
+    >>> f, g = cg.smooth.LeastSquares([[1.0, 2.0]], [3.0]), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "answer.npz"
+    ...     cg.minimize(f, g, max_iter=2).save(file)
+    ...     r = cg.minimize(f, g, start=cg.load(file))
+    >>> r.status.name
+    'CONVERGED'
+    """
+    try:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            about = json.loads(str(archive["about"]))
+            x = archive["x"]
+            rows = archive["trace"]
+            past = tuple(
+                archive[f"past_{i}"]
+                for i in range(sum(name.startswith("past_") for name in archive))
+            )
+            written = about["format"]
+            if written == FORMAT:
+                return _result(about, x, rows, past)
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # what NumPy, zip and JSON say of a broken file has many names
+        if b"condgrad linear model" in Path(path).read_bytes()[:1000]:
+            raise ValueError(
+                f"{path} is a linear model: load it with condgrad.linear_model.load({str(path)!r})"
+            ) from None
+        raise ValueError(
+            f"{path} is not a result that condgrad saved, or it is damaged ({error})"
+        ) from error
+    raise ValueError(
+        f"{path} has the format {written!r} and this version reads {FORMAT!r}: save it again"
+    )
+
+
+def _result(about: dict[str, Any], x: Array, rows: Array, past: tuple[Array, ...]) -> Result:
+    proof = Certificate(
+        x,
+        Terms(*about["terms"]),
+        about["lower_bound"],
+        about["null_size"],
+        about["noise"],
+        about["value_from"],
+        about["bound_from"],
+        about.get("stationarity"),
+        about.get("bound_noise", about["noise"]),
+    )
+    return Result(
+        x,
+        proof,
+        Status[about["status"]],
+        about["message"],
+        about["iterations"],
+        about["seconds"],
+        Trace([tuple(row) for row in rows.tolist()]),
+        about["method"],
+        past,
+        about["digest"],
+    )
 
 
 class AnswerOfRun:

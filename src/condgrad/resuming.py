@@ -1,4 +1,4 @@
-"""Go on where an earlier run ended: a digest of the problem, saved results, checkpoints.
+"""Go on where an earlier run ended: a digest of the problem, and checkpoints.
 
 A lower bound is a proof about one problem. So a run goes on with the bound, the memory and the
 trace of an earlier one only where both solve the same problem: where the digests of f, g, the set
@@ -9,9 +9,7 @@ the user's own have no digest, since what they compute cannot be seen.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
@@ -24,24 +22,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from condgrad.arrays import Array, Space, is_formed, is_sparse_tensor, is_torch
-from condgrad.certificate import Certificate, Terms
+from condgrad.arrays import Array, Space, is_sparse_tensor, is_torch, to_numpy
 from condgrad.problem import Simple, Smooth
-from condgrad.result import Result, Status, Trace
+from condgrad.result import Result, load
 
-FORMAT = "condgrad result 1"
 FREE_BYTES = 200_000
 """Data that are hashed in no time."""
 BYTES_PER_SECOND = 5e7
 """Data whose digest takes some hundredths of a second: what a run spends on it, unasked, for each
 second it took.
 """
-
-
-NO_STREAMED_PLANS = (
-    "a streamed plan is no array and is neither saved nor gone on from: keep its potentials (t.potentials), and give "
-    "them, or the result itself, to transport.solve(..., start=...)"
-)
 
 
 class NoDigestError(Exception):
@@ -56,7 +46,7 @@ def digest(f: Smooth, g: Simple) -> str | None:
             if isinstance(leaf, bytes):
                 whole.update(leaf)
             else:
-                whole.update(np.ascontiguousarray(_plain(leaf)).reshape(-1).data)
+                whole.update(np.ascontiguousarray(to_numpy(leaf)).reshape(-1).data)
     except NoDigestError:
         return None
     return whole.hexdigest()
@@ -118,159 +108,6 @@ def _is_computed(thing: Any, name: str) -> bool:
     return isinstance(getattr(type(thing), name, None), cached_property)
 
 
-def save(result: Result, path: str | Path) -> None:
-    """Write a result as one NumPy archive without pickled objects, whole or not at all."""
-    if not is_formed(result.x):
-        raise TypeError(NO_STREAMED_PLANS)
-    proof = result.certificate
-    about = {
-        "format": FORMAT,
-        "status": result.status.name,
-        "message": result.message,
-        "iterations": result.iterations,
-        "seconds": result.seconds,
-        "method": result.method,
-        "terms": [proof.terms.f, proof.terms.g, proof.terms.repair],
-        "lower_bound": proof.lower_bound,
-        "null_size": proof.null_size,
-        "noise": proof.noise,
-        "value_from": proof.value_from,
-        "bound_from": proof.bound_from,
-        "stationarity": proof.stationarity,
-        "bound_noise": proof.bound_noise,
-        "digest": result.digest,
-    }
-    arrays = {f"past_{i}": _plain(point) for i, point in enumerate(result.past)}
-    path = Path(path)
-    _sweep_unfinished(path)
-    # beside its place, so that the move is one step of the file system
-    unfinished = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}.unfinished")
-    try:
-        with unfinished.open("wb") as file:
-            np.savez(
-                file,
-                x=_plain(result.x),
-                trace=result.trace.rows,
-                about=np.array(json.dumps(about)),
-                **arrays,
-            )
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def _sweep_unfinished(path: Path) -> None:
-    """Delete what processes of this machine that were killed in `save` left beside a file.
-
-    The name of such a file ends with that of its machine and the number of its process: others may
-    write to the same folder at the same time.
-    """
-    begin = f".{path.name}.{platform.node()}."
-    with os.scandir(path.parent) as entries:
-        names = [entry.name for entry in entries if entry.name.startswith(begin)]
-    for name in names:
-        process, _, rest = name.removeprefix(begin).partition(".")
-        if rest == "unfinished" and process.isdecimal() and not _is_running(int(process)):
-            path.with_name(name).unlink(missing_ok=True)
-
-
-def _is_running(process: int) -> bool:
-    """Whether this machine has a process of that number; taken for granted where asking would end
-    it.
-    """
-    if os.name != "posix":
-        return True
-    try:
-        os.kill(process, 0)  # sends nothing
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True
-
-
-def load(path: str | Path) -> Result:
-    """A result that `Result.save` or a checkpoint wrote, with NumPy arrays.
-
-    Models of `condgrad.linear_model` are loaded by `condgrad.linear_model.load`.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-
-    Returns
-    -------
-    Result
-
-    Examples
-    --------
-    >>> import condgrad as cg, tempfile, pathlib
-    >>> f, g = cg.smooth.LeastSquares([[1.0, 2.0]], [3.0]), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = pathlib.Path(folder) / "answer.npz"
-    ...     cg.minimize(f, g, max_iter=2).save(file)
-    ...     r = cg.minimize(f, g, start=cg.load(file))
-    >>> r.status.name
-    'CONVERGED'
-    """
-    try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            about = json.loads(str(archive["about"]))
-            x = archive["x"]
-            rows = archive["trace"]
-            past = tuple(
-                archive[f"past_{i}"]
-                for i in range(sum(name.startswith("past_") for name in archive))
-            )
-            written = about["format"]
-            if written == FORMAT:
-                return _result(about, x, rows, past)
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # what NumPy, zip and JSON say of a broken file has many names
-        if b"condgrad linear model" in Path(path).read_bytes()[:1000]:
-            raise ValueError(
-                f"{path} is a linear model: load it with condgrad.linear_model.load({str(path)!r})"
-            ) from None
-        raise ValueError(
-            f"{path} is not a result that condgrad saved, or it is damaged ({error})"
-        ) from error
-    raise ValueError(
-        f"{path} has the format {written!r} and this version reads {FORMAT!r}: save it again"
-    )
-
-
-def _result(about: dict[str, Any], x: Array, rows: Array, past: tuple[Array, ...]) -> Result:
-    proof = Certificate(
-        x,
-        Terms(*about["terms"]),
-        about["lower_bound"],
-        about["null_size"],
-        about["noise"],
-        about["value_from"],
-        about["bound_from"],
-        about.get("stationarity"),
-        about.get("bound_noise", about["noise"]),
-    )
-    return Result(
-        x,
-        proof,
-        Status[about["status"]],
-        about["message"],
-        about["iterations"],
-        about["seconds"],
-        Trace([tuple(row) for row in rows.tolist()]),
-        about["method"],
-        past,
-        about["digest"],
-    )
-
-
-def _plain(x: Array) -> Any:
-    return x.detach().cpu().numpy() if is_torch(x) else np.asarray(x)
-
-
 def in_space(x: Array, space: Space | None) -> Array:
     """A saved point in the library, on the device and in the precision of a problem."""
     return x if space is None else space.xp.asarray(x, dtype=space.dtype, device=space.device)
@@ -314,5 +151,5 @@ class Checkpoint:
     def offer(self, result: Callable[[], Result]) -> None:
         """Write the result if the last one is old enough."""
         if time.perf_counter() - self.last >= self.every:
-            save(replace(result(), digest=self.digest), self.path)
+            replace(result(), digest=self.digest).save(self.path)
             self.last = time.perf_counter()

@@ -9,7 +9,7 @@ from typing import Any
 from condgrad.problem import Simple, Smooth
 from condgrad.sets import PartialTransport, SharedMarginal, Transport
 from condgrad.simple import Entropy
-from condgrad.smooth import GroupLasso, Linear, TransportCost, TransportLaplacian
+from condgrad.smooth import Linear, TransportCost, TransportGroupLasso, TransportLaplacian
 
 PLANS = (Transport, PartialTransport, SharedMarginal)
 COSTS = (Linear, TransportCost)
@@ -25,7 +25,7 @@ class TransportStructure:
     """The weight of the entropy; 0 where g is something else."""
     costs: tuple[tuple[float, Any], ...]
     laplacians: tuple[tuple[float, TransportLaplacian], ...]
-    groups: tuple[tuple[float, GroupLasso], ...]
+    groups: tuple[tuple[float, TransportGroupLasso], ...]
     others: tuple[tuple[float, Smooth], ...]
 
     @property
@@ -62,12 +62,12 @@ def structure(f: Smooth, g: Simple) -> TransportStructure | None:
     def some(*kinds: type) -> tuple[Any, ...]:
         return tuple((weight, term) for weight, term in terms if isinstance(term, kinds))
 
-    known = (*COSTS, TransportLaplacian, GroupLasso)
+    known = (*COSTS, TransportLaplacian, TransportGroupLasso)
     return TransportStructure(
         on=g.on,
         entropy=g.weight if isinstance(g, Entropy) else 0.0,
         costs=some(*COSTS),
         laplacians=some(TransportLaplacian),
-        groups=some(GroupLasso),
+        groups=some(TransportGroupLasso),
         others=tuple((weight, term) for weight, term in terms if not isinstance(term, known)),
     )

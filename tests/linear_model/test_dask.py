@@ -42,8 +42,8 @@ from condgrad.smooth.blockwise import (
     best_intercept,
 )
 from condgrad.smooth.intercept import LogisticIntercept
-from condgrad.smooth.losses import SEPARABLE
 from condgrad.smooth.row_blocks import RowBlocks
+from condgrad.smooth.separable import LogisticOfScores
 from tests.linear_model import SINGLE, Array, drawn
 
 LOSSES = [cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge]
@@ -538,7 +538,7 @@ def test_the_best_intercept_where_the_loss_has_hardly_any_curvature(
     """An intercept that is not the best one would make the bound a false one."""
     rng = np.random.default_rng(seed)
     y, z = np.where(np.arange(10) < 4, 1.0, -1.0), 300.0 * rng.standard_normal(10) + shift
-    h = SEPARABLE[cg.smooth.Logistic](y, np.ones(10))
+    h = LogisticOfScores(y, np.ones(10))
     sums, _ = best_intercept(lambda b: Sums(*_sums(h, z, b)), 0.0, SETTLED)
     best = LogisticIntercept(y, np.ones(10))(z, None)
     assert sums.value == pytest.approx(h.evaluate(z + best)[0], rel=1e-9, abs=1e-300)

@@ -13,7 +13,7 @@ from scipy.special import wrightomega
 
 import condgrad as cg
 from condgrad.newton import groups
-from condgrad.newton.ascent import Progress
+from condgrad.newton.ascent import AscentProgress
 from condgrad.newton.engines import dual_model
 from condgrad.newton.groups import EntropicGroups, group_duals
 from condgrad.structure import structure
@@ -89,7 +89,7 @@ def test_gradient_and_hessian_against_differences(
     residual = model.a - here.S.sum(1)
     assert residual @ d == pytest.approx((there.dual - back.dual) / (2 * h), rel=1e-5, abs=1e-8)
     # the direction undoes the change of the residual that the differences show, in every direction but the constant
-    ascent = model.ascent(here, Progress(1.0))
+    ascent = model.ascent(here, AscentProgress(1.0))
     assert ascent.slope == pytest.approx(residual @ ascent.direction)
     length = np.abs(ascent.direction).max()
     there, back = (model.evaluate(u + s * ascent.direction * h / length, t) for s in (1.0, -1.0))

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import condgrad as cg
-from condgrad.newton.ascent import STEEP, Progress
+from condgrad.newton.ascent import STEEP, AscentProgress
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.laplacian import dual, plans
 from condgrad.newton.laplacian import dual as duals
@@ -518,7 +518,7 @@ def test_what_a_laplacian_does_not_see_stays_out_of_directions() -> None:
         f, cg.simple.Entropy(1e-2, on=cg.sets.Transport(np.full(40, 1 / 40), np.full(40, 1 / 40)))
     )
     point = model.evaluate(model.start(np.full((40, 40), 1 / 1600)), 10.0)
-    direction = model.ascent(point, Progress(1.0)).direction
+    direction = model.ascent(point, AscentProgress(1.0)).direction
     assert model._kernels[0].shape == (40, np.sum(np.linalg.eigvalsh(part.Ls.toarray()) < 1e-9))
     np.testing.assert_allclose(model._kernels[0].T @ direction.P, 0.0, atol=1e-12)
     np.testing.assert_allclose(part.Ls @ model._kernels[0], 0.0, atol=1e-12)
@@ -626,14 +626,14 @@ def test_a_model_keeps_nothing_of_a_run() -> None:
     model = model_of(f, g)
     z = model.start(np.outer(g.on.a, g.on.b))
     first = model.evaluate(z, 3.0)
-    direction = model.ascent(first, Progress(1.0)).direction
+    direction = model.ascent(first, AscentProgress(1.0)).direction
     cg.minimize(f, g, method="newton", tol=1e-9)
     there = model.evaluate(model.moved(z, direction, 0.5), 1.0)
-    model.ascent(there, Progress(1e-3, 0.01))
+    model.ascent(there, AscentProgress(1e-3, 0.01))
     again = model.evaluate(z, 3.0)
     assert again.dual == first.dual
     for one, two in zip(
-        model.ascent(again, Progress(1.0)).direction[:5], direction[:5], strict=True
+        model.ascent(again, AscentProgress(1.0)).direction[:5], direction[:5], strict=True
     ):
         np.testing.assert_array_equal(one, two)
 

@@ -19,6 +19,7 @@ from condgrad.arrays.backend import (
     precision,
     smallest,
     standard_normal,
+    to_numpy,
 )
 from condgrad.arrays.linear_algebra import (
     block_diagonal,
@@ -113,5 +114,6 @@ __all__ = [
     "stack",
     "standard_normal",
     "steepest_indices",
+    "to_numpy",
     "total",
 ]

@@ -138,9 +138,12 @@ def host(x: Array) -> Any:
     """x as a float64 NumPy array."""
     if type(x) is np.ndarray:
         return x if x.dtype == FLOAT64 else x.astype(np.float64)
-    if is_torch(x):
-        x = x.detach().cpu().numpy()
-    return np.asarray(x, dtype=np.float64)
+    return np.asarray(to_numpy(x), dtype=np.float64)
+
+
+def to_numpy(x: Array) -> Any:
+    """x as a NumPy array of its own precision."""
+    return x.detach().cpu().numpy() if is_torch(x) else np.asarray(x)
 
 
 def double_like(values: Array, x: Array) -> Array:

@@ -24,7 +24,7 @@ from condgrad.problem import Simple, Smooth
 from condgrad.rounding import ROUNDING_UNITS
 from condgrad.search.backtracking import backtrack
 from condgrad.search.steps import Armijo
-from condgrad.simple import ElasticNet, Entropy
+from condgrad.simple import ElasticNetPenalty, Entropy
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class SPG:
     name: ClassVar[str] = "spg"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.g, ElasticNet):
+        if not isinstance(self.g, ElasticNetPenalty):
             require_projected_gradients(self.g, by="method='spg'")
         _checks.whole("window", self.window, at_least=1)
 

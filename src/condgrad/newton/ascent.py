@@ -114,7 +114,7 @@ class Primal(NamedTuple):
     """The sum of the sizes of the terms of f(x)."""
 
 
-class Progress(NamedTuple):
+class AscentProgress(NamedTuple):
     """What the ascent knows when it asks for a direction."""
 
     gap: float
@@ -173,7 +173,7 @@ class DualModel(Protocol):
     def moved(self, z: Any, direction: Any, step: float) -> Any:
         """z + step * direction."""
 
-    def ascent(self, point: Any, progress: Progress) -> Ascent:
+    def ascent(self, point: Any, progress: AscentProgress) -> Ascent:
         """A Newton direction. It is less exact if the gap is large."""
 
     def primal(self, point: Any) -> Primal:
@@ -455,7 +455,7 @@ class Walk:
         """Take a step along a new direction; False if no step raises the dual and t = 1."""
         assert self.gap is not None
         wanted = self.newton.wanted_gap(self.primal.terms.size)
-        progress = Progress(self.gap, self.step, self.learnt, wanted)
+        progress = AscentProgress(self.gap, self.step, self.learnt, wanted)
         ascent = self.model.ascent(self.point, progress)
         self.inner_iterations += ascent.inner_iterations
         self.learnt = ascent.learnt

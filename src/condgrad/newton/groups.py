@@ -37,7 +37,7 @@ from condgrad.arrays import (
     total,
 )
 from condgrad.certificate import Terms
-from condgrad.newton.ascent import Ascent, DualModel, Primal, Progress
+from condgrad.newton.ascent import Ascent, AscentProgress, DualModel, Primal
 from condgrad.newton.entropic_path import (
     EntropicPath,
     entropic_parts,
@@ -46,7 +46,7 @@ from condgrad.newton.entropic_path import (
 )
 from condgrad.rounding import LIFT
 from condgrad.simple.entropy import negentropy
-from condgrad.smooth import GroupLasso
+from condgrad.smooth import TransportGroupLasso
 from condgrad.structure import TransportStructure
 
 FLOOR = -200.0
@@ -63,7 +63,13 @@ class EntropicGroups(EntropicPath):
     """
 
     def __init__(
-        self, C: Array, a: Array, b: Array, entropy: float, labels: GroupLasso, weight: float
+        self,
+        C: Array,
+        a: Array,
+        b: Array,
+        entropy: float,
+        labels: TransportGroupLasso,
+        weight: float,
     ) -> None:
         xp = namespace(C)
         self.shape = tuple(C.shape)
@@ -124,7 +130,7 @@ class EntropicGroups(EntropicPath):
         terms = self.primal(point).terms
         return terms.f + (point.entropy / self.entropy) * terms.g - point.dual
 
-    def ascent(self, point: GroupedPlan, progress: Progress) -> Ascent:
+    def ascent(self, point: GroupedPlan, progress: AscentProgress) -> Ascent:
         """The Newton direction, by a Cholesky factor."""
         xp = namespace(point.S)
         sums = xp.sum(point.S, axis=1)
@@ -267,7 +273,7 @@ def _log_bound(z: Array, *, out: Array) -> Array:
 
 
 def model_of(problem: TransportStructure) -> DualModel | None:
-    """A model for linear costs plus one GroupLasso, under entropy on a polytope."""
+    """A model for linear costs plus one TransportGroupLasso, under entropy on a polytope."""
     parts = entropic_parts(problem)
     if parts is None or problem.laplacians or problem.others or len(problem.groups) != 1:
         return None

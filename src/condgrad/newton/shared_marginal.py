@@ -29,7 +29,7 @@ from condgrad.arrays import (
     total,
 )
 from condgrad.certificate import Terms
-from condgrad.newton.ascent import Ascent, DualModel, Primal, Progress
+from condgrad.newton.ascent import Ascent, AscentProgress, DualModel, Primal
 from condgrad.sets import SharedMarginal
 from condgrad.sets.sinkhorn import height_of
 from condgrad.simple.entropy import negentropy
@@ -142,7 +142,7 @@ class EntropicBarycenter(DualModel):
             X, Terms(cost, self.entropy * negentropy(X)), dot(namespace(X).abs(self.c), X)
         )
 
-    def ascent(self, point: SharedPoint, progress: Progress) -> Ascent:
+    def ascent(self, point: SharedPoint, progress: AscentProgress) -> Ascent:
         xp = namespace(point.u)
         e = point.entropy
         per_weight = point.rows / self.w[None, :]

@@ -20,7 +20,7 @@ class Ball(Set):
     radius: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", _checks.number("radius", self.radius, at_least=0.0))
+        _checks.hold_number(self, "radius", at_least=0.0)
 
     @property
     def scale(self) -> float:  # type: ignore[override]

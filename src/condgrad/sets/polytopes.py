@@ -89,7 +89,7 @@ class KSparse(Ball):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "k", _checks.whole("k", self.k, at_least=1))
+        _checks.hold_whole(self, "k", at_least=1)
 
     def norm(self, x: Array) -> float:
         """The gauge of the set: at most `radius` inside."""
@@ -147,8 +147,7 @@ class HyperSimplex(Set):
     largest_entry = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", _checks.whole("n", self.n, at_least=1))
-        object.__setattr__(self, "k", _checks.whole("k", self.k, at_least=1))
+        _checks.hold_whole(self, "n", "k", at_least=1)
         if self.k > self.n:
             raise ValueError(f"k must be at most n = {self.n}, got {self.k}")
 
@@ -312,8 +311,8 @@ class Spectraplex(Set):
     trace: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", _checks.whole("n", self.n, at_least=1))
-        object.__setattr__(self, "trace", _checks.number("trace", self.trace, at_least=0.0))
+        _checks.hold_whole(self, "n", at_least=1)
+        _checks.hold_number(self, "trace", at_least=0.0)
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]

@@ -37,8 +37,8 @@ class Simplex(Set):
     nonnegative = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", _checks.whole("n", self.n, at_least=1))
-        object.__setattr__(self, "mass", _checks.number("mass", self.mass, at_least=0.0))
+        _checks.hold_whole(self, "n", at_least=1)
+        _checks.hold_number(self, "mass", at_least=0.0)
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]

@@ -34,7 +34,7 @@ class SolidSimplex(Set):
     mass: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mass", _checks.number("mass", self.mass, at_least=0.0))
+        _checks.hold_number(self, "mass", at_least=0.0)
 
     @property
     def scale(self) -> float:  # type: ignore[override]

@@ -35,7 +35,7 @@ in float32, and next to nothing in the bound."""
 
 
 @dataclass(frozen=True)
-class ElasticNet(Simple):
+class ElasticNetPenalty(Simple):
     """g(x) = l1 |x|_1 + ridge |x|_2^2, over all x.
 
     Parameters
@@ -52,7 +52,7 @@ class ElasticNet(Simple):
     --------
     >>> import condgrad as cg
     >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [3.0, 0.5])
-    >>> r = cg.minimize(f, cg.simple.ElasticNet(1.0), method="auto")
+    >>> r = cg.minimize(f, cg.simple.ElasticNetPenalty(1.0), method="auto")
     >>> [round(float(x), 3) for x in r.x], r.relative_gap <= 1e-6
     ([2.0, 0.0], True)
     """
@@ -68,8 +68,7 @@ class ElasticNet(Simple):
     """The height of a tangent plane above the floor of f, and the slope of that floor."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "l1", _checks.number("l1", self.l1, at_least=0.0))
-        object.__setattr__(self, "ridge", _checks.number("ridge", self.ridge, at_least=0.0))
+        _checks.hold_number(self, "l1", "ridge", at_least=0.0)
         _checks.flag("positive", self.positive)
         if self.l1 == 0.0 and self.ridge == 0.0:
             raise ValueError("l1 or ridge must be > 0, got 0 for both: that is no penalty")
@@ -102,7 +101,7 @@ class ElasticNet(Simple):
         """v, each entry moved towards 0 by length * l1."""
         return self.on.soft(v, length * self.l1)
 
-    def beside(self, f: Smooth, here: Any, value: float) -> ElasticNet:
+    def beside(self, f: Smooth, here: Any, value: float) -> ElasticNetPenalty:
         """The same g, which knows where all solutions are and how far f falls at most."""
         floor = f.floor
         if floor is None or not floor.slope < self.l1:

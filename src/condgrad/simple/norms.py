@@ -29,7 +29,7 @@ class Norm(Simple):
     need: ClassVar[str]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", _checks.number("weight", self.weight, above=0.0))
+        _checks.hold_number(self, "weight", above=0.0)
         checked_set(self.on).require("linear_argmin", by=type(self).__name__)
         if not self.shrinks_on(self.on):
             raise MissingAbility(

@@ -35,7 +35,7 @@ class Ridge(Simple):
     on: Set
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", _checks.number("weight", self.weight, above=0.0))
+        _checks.hold_number(self, "weight", above=0.0)
         checked_set(self.on).require("project", by="Ridge")
 
     @property

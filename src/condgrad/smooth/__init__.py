@@ -5,12 +5,15 @@ from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
 from condgrad.smooth.function import Function
 from condgrad.smooth.gromov import GromovPoints, GromovWasserstein
-from condgrad.smooth.group_lasso import GroupLasso
+from condgrad.smooth.group_lasso import TransportGroupLasso
 from condgrad.smooth.linear import Linear
 from condgrad.smooth.losses import Gamma, Huber, LeastSquares, Logistic, Poisson, SquaredHinge
 from condgrad.smooth.multinomial import Multinomial
 from condgrad.smooth.transport_cost import TransportCost
 from condgrad.smooth.transport_laplacian import TransportLaplacian
+
+GroupLasso = TransportGroupLasso
+"""Its name before the regulariser of `transport` had this one too."""
 
 __all__ = [
     "BlockwiseLoss",
@@ -29,5 +32,6 @@ __all__ = [
     "Smooth",
     "SquaredHinge",
     "TransportCost",
+    "TransportGroupLasso",
     "TransportLaplacian",
 ]

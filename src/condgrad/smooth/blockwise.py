@@ -23,9 +23,7 @@ from condgrad import _checks
 from condgrad.arrays import Array, Space, Vector, dot, precision, smallest
 from condgrad.problem import Floor, Smooth
 from condgrad.search.restriction import LocalModel, Restriction
-from condgrad.smooth.composite import Composite
 from condgrad.smooth.intercept import require_both_classes
-from condgrad.smooth.losses import SEPARABLE, LeastSquares, Logistic, SquaredHinge, positive_label
 from condgrad.smooth.row_blocks import (
     Largest,
     RowBlocks,
@@ -37,6 +35,7 @@ from condgrad.smooth.row_blocks import (
     summed,
     transposed_times,
 )
+from condgrad.smooth.separable import SeparableLoss, positive_label
 
 UNIT = sys.float_info.epsilon
 PASSES = 100
@@ -187,12 +186,15 @@ class BlockwiseLoss(SumOverBlocks):
     True
     """
 
+    settled = 0.0
+    """A step of the intercept that is the last one."""
+
     def __new__(cls, loss: Any = None, *_data: Any, **_options: Any) -> Any:
-        return super().__new__(KINDS.get(loss, cls) if cls is BlockwiseLoss else cls)
+        return super().__new__(loss.in_blocks if cls is BlockwiseLoss else cls)
 
     def __init__(
         self,
-        loss: type[Composite],
+        loss: Any,
         K: Any,
         y: Any,
         *,
@@ -201,23 +203,28 @@ class BlockwiseLoss(SumOverBlocks):
     ) -> None:
         intercept = _checks.flag("intercept", intercept)
         super().__init__(
-            K, y, sample_weight, columns=(), target=_target, masses_of=_masses_of_signs, loss=loss
+            K,
+            y,
+            sample_weight,
+            columns=(),
+            target=_target,
+            masses_of=_masses_of_signs,
+            loss=loss,
         )
         self.samples = self.data.shape[0]
-        if intercept and loss is not LeastSquares:
+        if intercept and loss.of_scores.has_labels:
             require_both_classes(float(self.masses[0]), float(self.masses[1]))
-        self.h = LossFacts(SEPARABLE[loss].steepest_curvature * self.heaviest, intercept)
-        self.settled = SETTLED if loss is Logistic else 0.0
+        self.h = LossFacts(loss.of_scores.steepest_curvature * self.heaviest, intercept)
         self.last_intercept = 0.0
         """Where the next search begins: it saves passes over the data and changes nothing else."""
         self._name = loss.__name__
 
     @classmethod
-    def of_labels(cls, loss: type[Composite], K: Any, y: Any, **options: Any) -> BlockwiseLoss:
+    def of_labels(cls, loss: Any, K: Any, y: Any, **options: Any) -> BlockwiseLoss:
         """The loss of any two labels, of which the larger counts as +1; of numbers for
         `LeastSquares`.
         """
-        if loss is LeastSquares:
+        if not loss.of_scores.has_labels:
             return cls(loss, K, y, **options)
         y = dask("array").asarray(as_array(y))
         high = positive_label(np.asarray(dask("array").unique(y).compute(), dtype=np.float64))
@@ -235,42 +242,32 @@ class BlockwiseLoss(SumOverBlocks):
         return f"Blockwise{self._name}({self.samples} samples, {self.space.shape[0]} features{intercept})"
 
 
-@LeastSquares.register
 class BlockwiseLeastSquares(BlockwiseLoss):
     """`LeastSquares` of Dask's data."""
 
 
-@Logistic.register
 class BlockwiseLogistic(BlockwiseLoss):
     """`Logistic` of Dask's data."""
 
+    settled = SETTLED
 
-@SquaredHinge.register
+
 class BlockwiseSquaredHinge(BlockwiseLoss):
     """`SquaredHinge` of Dask's data."""
-
-
-KINDS: dict[Any, type[BlockwiseLoss]] = {
-    LeastSquares: BlockwiseLeastSquares,
-    Logistic: BlockwiseLogistic,
-    SquaredHinge: BlockwiseSquaredHinge,
-}
-"""What a loss is where its data are Dask's. Each counts as the loss, without what that does with
-data at hand.
-"""
 
 
 # --- what runs on the workers
 
 
-def _target(y: Array, weights: Array, loss: type[Composite]) -> Any:
+def _target(y: Array, weights: Array, loss: Any) -> SeparableLoss:
     """h of one block."""
-    if loss is not LeastSquares and not np.isin(y, (-1.0, 1.0)).all():
+    if loss.of_scores.has_labels and not np.isin(y, (-1.0, 1.0)).all():
         strange = y[~np.isin(y, (-1.0, 1.0))][0]
         raise ValueError(
             f"y must hold the labels -1 and +1, got {strange:g}: write {loss.__name__}(K, y) for others"
         )
-    return SEPARABLE[loss](y, weights)
+    h: SeparableLoss = loss.of_scores(y, weights)
+    return h
 
 
 def _masses_and_heaviest(h: Any, masses_of: Callable[[Any], Vector]) -> tuple[Any, ...]:

@@ -21,9 +21,9 @@ from condgrad.smooth.blockwise import (
     best_intercept,
     sums_over_blocks,
 )
-from condgrad.smooth.losses import SEPARABLE, Logistic
-from condgrad.smooth.multinomial import (
-    Multinomial,
+from condgrad.smooth.row_blocks import as_array, dask, is_dask, kept, summed
+from condgrad.smooth.separable import LogisticOfScores
+from condgrad.smooth.softmax import (
     Softmax,
     SoftmaxAt,
     best_intercepts,
@@ -32,7 +32,6 @@ from condgrad.smooth.multinomial import (
     last_step,
     margin_over_the_rest,
 )
-from condgrad.smooth.row_blocks import as_array, dask, is_dask, kept, summed
 
 UNIT = sys.float_info.epsilon
 
@@ -47,7 +46,6 @@ class SoftmaxSums(NamedTuple):
     """The sum of |theta|, theta the gradient in the margins."""
 
 
-@Multinomial.register
 class BlockwiseMultinomial(SumOverBlocks):
     """f(X) = sum_i w_i (log sum_k exp(z_i.X_k) - z_i.X_(y_i)) for a Dask array Z of blocks of rows,
     dense or sparse.
@@ -127,7 +125,7 @@ def codes(y: Any, classes: Any) -> Any:
 
 def _softmax(y: Array, weights: Array, classes: int) -> Softmax:
     """The loss of one block."""
-    return Softmax(y, y.astype(np.intp), classes, weights, intercept=False)
+    return Softmax(y.astype(np.intp), classes, weights, intercept=False)
 
 
 def _masses(h: Softmax) -> Vector:
@@ -139,9 +137,9 @@ def _sums(h: Softmax, z: Array, b: Vector) -> tuple[Any, ...]:
     return here.value, here.excess, here.curvature, here.size
 
 
-def _one_class(h: Softmax, k: int) -> Any:
+def _one_class(h: Softmax, k: int) -> LogisticOfScores:
     """The logistic loss of class k against the rest."""
-    return SEPARABLE[Logistic](2.0 * h.one_hot[:, k] - 1.0, h.weights)
+    return LogisticOfScores(2.0 * h.one_hot[:, k] - 1.0, h.weights)
 
 
 def _sums_of_margins(h: Softmax, z: Array) -> tuple[Any, ...]:
@@ -187,7 +185,7 @@ class BlockwiseMultinomialEvaluation(EvaluationOverBlocks):
 
     @cached_property
     def _last_step(self) -> Vector:
-        """As in `Softmax.evaluate`; none without intercepts."""
+        """As in `Softmax.at_best_intercept`; none without intercepts."""
         sums = self._best[0]
         if not self.f.h.has_intercept:
             return np.zeros_like(sums.excess)

@@ -99,8 +99,8 @@ class Separable(Protocol):
 class Composite(Smooth):
     """f(x) = h(Kx).
 
-    The losses of Dask's data count as such, too (they are registered in `blockwise`); their K is
-    not `at_hand`.
+    The losses of Dask's data count as such, too (`losses` registers them); their K is not
+    `at_hand`.
     """
 
     at_hand = True
@@ -277,23 +277,15 @@ def is_at_hand(f: Any) -> TypeGuard[Composite]:
     return isinstance(f, Composite) and f.at_hand
 
 
-class CompositeEvaluation:
+class EvaluationOfImage:
     """h(Kx) at x, from z = Kx, which is computed when first asked for or handed in; moves on by
-    mixing z's.
+    mixing z's. x may have a column for each of several classes.
 
     The bound `offset + min <K'theta, s> + g(s)` holds for *any* z with theta = grad h(z) (it is the
     dual function at theta), so rounding that builds up in z never spoils the certificate.
     """
 
-    def __init__(
-        self,
-        f: Composite,
-        x: Array,
-        z: Array | None = None,
-        *,
-        image_size: float | None = None,
-        near: Any = None,
-    ) -> None:
+    def __init__(self, f: Any, x: Array, z: Array | None = None, *, near: Any = None) -> None:
         self.f = f
         self.K = f.K
         self.h = f.h
@@ -301,8 +293,53 @@ class CompositeEvaluation:
         self._near = near
         if z is not None:
             self.z = z
-        if image_size is not None:
-            self.image_size = image_size
+
+    @cached_property
+    def z(self) -> Array:
+        """K x, in float64."""
+        return double(product(self.K, self._x))
+
+    @cached_property
+    def at_best(self) -> Any:
+        """h at z, its gradient and the best intercept."""
+        return self.h.at_best_intercept(self.z, near=self._near)
+
+    @property
+    def value(self) -> float:
+        return self.at_best.value
+
+    @property
+    def theta(self) -> Array:
+        """The gradient of h."""
+        return self.at_best.theta
+
+    @cached_property
+    def theta_length(self) -> float:
+        """|theta|_2."""
+        return length_of(self.theta)
+
+    @property
+    def offset(self) -> float:
+        return self.value - dot(self.theta, self.z)
+
+    def along(self, others: Sequence[EvaluationOfImage], directions: Array) -> Restriction:
+        moves = stack([other.z - self.z for other in others])
+        here = self.at_best.intercept
+        if not self.h.quadratic:
+            shifts = np.array([other.at_best.intercept - here for other in others])
+            return RestrictionOfImage(self.h, self.z, moves, here, shifts)
+        hessian = self.h.hessian_gram(self.z, moves, intercept=here)
+        return Quadratic(self.value, dots(moves, self.theta), hessian)
+
+    def mixed_with(self, others: Sequence[EvaluationOfImage], a: Vector) -> tuple[Array, Any]:
+        """z of a mixture of points, and about the best intercept there."""
+        here = self.at_best.intercept
+        near = here + sum(a[i] * (other.at_best.intercept - here) for i, other in enumerate(others))
+        return mixed(self.z, [other.z for other in others], a), near
+
+
+class CompositeEvaluation(EvaluationOfImage):
+    """h(Kx) at x."""
 
     @classmethod
     def known(cls, f: Composite, x: Array, z: Array, best: AtBestIntercept) -> CompositeEvaluation:
@@ -313,26 +350,13 @@ class CompositeEvaluation:
 
     @cached_property
     def z(self) -> Array:
-        """K x."""
+        """K x, in float64."""
         return self.f.image(self._x)
 
     @cached_property
     def image_size(self) -> float:
         """The size of K x before columns cancel in it."""
         return self.f.image_size(self._x)
-
-    @cached_property
-    def at_best(self) -> AtBestIntercept:
-        """h at z, its gradient and the best intercept."""
-        return self.h.at_best_intercept(self.z, near=self._near)
-
-    @property
-    def value(self) -> float:
-        return self.at_best.value
-
-    @property
-    def theta(self) -> Array:
-        return self.at_best.theta
 
     @property
     def intercept(self) -> float:
@@ -361,15 +385,11 @@ class CompositeEvaluation:
         """Whether x is in float64 where the data are not, so that all is computed in float64."""
         return bool(self._x.dtype != self.K.dtype and self._x.dtype == self.theta.dtype)
 
-    @property
-    def offset(self) -> float:
-        return self.value - dot(self.theta, self.z)
-
     def magnitude(self, other: CompositeEvaluation) -> float:
         theta_sum = self._sum_of_sizes if self.f.is_shifted else 0.0
         shift = self.at_best.intercept
         if self.f.unpenalised is not None:
-            shift = self.h.size_of(shift)  # type: ignore[attr-defined]
+            shift = self.h.size_of(shift)
         here = self.value, shift, self.theta_length, theta_sum, self.image_size
         unit = self.f.unit_at(self._x)
         size: float = self.f.magnitude(
@@ -388,7 +408,7 @@ class CompositeEvaluation:
         """What is left of U'theta, which must be 0: it is multiplied by how far the best amounts
         at the other point are from those here.
         """
-        return self.h.leak(self.theta)  # type: ignore[attr-defined]
+        return self.h.leak(self.theta)
 
     @cached_property
     def _curvature(self) -> float:
@@ -403,11 +423,6 @@ class CompositeEvaluation:
         """sum_i |theta_i|."""
         return total(namespace(self.theta).abs(self.theta))
 
-    @cached_property
-    def theta_length(self) -> float:
-        """|theta|_2."""
-        return length_of(self.theta)
-
     @property
     def _underflow(self) -> float:
         """What is lost of theta, in units of K's precision, where that has no numbers so small."""
@@ -418,35 +433,23 @@ class CompositeEvaluation:
         lost = (self.theta != 0.0) & (xp.abs(self.theta) < least)
         return least / self.f.space.unit * float(xp.count_nonzero(lost)) ** 0.5
 
-    def along(self, others: Sequence[CompositeEvaluation], directions: Array) -> Restriction:
-        moves = stack([other.z - self.z for other in others])
-        if not self.h.quadratic:
-            shifts = np.array(
-                [other.at_best.intercept - self.at_best.intercept for other in others]
-            )
-            return CompositeRestriction(self.h, self.z, moves, self.at_best.intercept, shifts)
-        hessian = self.h.hessian_gram(self.z, moves, intercept=self.at_best.intercept)
-        return Quadratic(self.value, dots(moves, self.theta), hessian)
-
     def moved(
         self, x: Array, others: Sequence[CompositeEvaluation], a: Vector
     ) -> CompositeEvaluation:
-        z = mixed(self.z, [other.z for other in others], a)
-        here = self.at_best.intercept
-        near = here + sum(a[i] * (other.at_best.intercept - here) for i, other in enumerate(others))
+        z, near = self.mixed_with(others, a)
+        there = CompositeEvaluation(self.f, x, z, near=near)
         kept = 1.0 - float(a.sum())
         size = kept * self.image_size + sum(
             a[i] * other.image_size for i, other in enumerate(others)
         )
-        return CompositeEvaluation(self.f, x, z, image_size=float(size), near=near)
+        there.image_size = float(size)
+        return there
 
 
-class CompositeRestriction:
+class RestrictionOfImage:
     """a -> h(z + sum_i a_i directions[i]), whose intercept is about that at z plus <a, shifts>."""
 
-    def __init__(
-        self, h: Separable, z: Array, directions: Array, intercept: Any, shifts: Vector
-    ) -> None:
+    def __init__(self, h: Any, z: Array, directions: Array, intercept: Any, shifts: Array) -> None:
         self.h = h
         self.z = z
         self.directions = directions
@@ -457,11 +460,11 @@ class CompositeRestriction:
         return self._at_best_intercept(a)[1].value
 
     def local(self, a: Vector) -> LocalModel:
-        z, (value, theta, intercept) = self._at_best_intercept(a)
+        z, best = self._at_best_intercept(a)
         with np.errstate(over="ignore", invalid="ignore"):  # where the value is inf
-            hessian = self.h.hessian_gram(z, self.directions, intercept=intercept)
-            return LocalModel(value, dots(self.directions, theta), hessian)
+            hessian = self.h.hessian_gram(z, self.directions, intercept=best.intercept)
+            return LocalModel(best.value, dots(self.directions, best.theta), hessian)
 
-    def _at_best_intercept(self, a: Vector) -> tuple[Array, AtBestIntercept]:
+    def _at_best_intercept(self, a: Vector) -> tuple[Array, Any]:
         z = self.z + combine(a, self.directions)
         return z, self.h.at_best_intercept(z, near=self.intercept + a @ self.shifts)

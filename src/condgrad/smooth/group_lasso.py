@@ -24,7 +24,7 @@ from condgrad.problem import Smooth
 from condgrad.search.restriction import LocalModel, Restriction
 
 
-class GroupLasso(Smooth):
+class TransportGroupLasso(Smooth):
     """f(G) = weight * sum over columns j and classes c of |G[labels == c, j]|_2.
 
     It is differentiable if no group is 0, for example with an entropy. If a group is 0, its part of
@@ -39,7 +39,7 @@ class GroupLasso(Smooth):
     Examples
     --------
     >>> import numpy as np, condgrad as cg
-    >>> f = cg.smooth.GroupLasso(["a", "a", "b"], weight=2.0)
+    >>> f = cg.smooth.TransportGroupLasso(["a", "a", "b"], weight=2.0)
     >>> f.value_and_gradient(np.array([[3.0], [4.0], [1.0]]))[0]
     12.0
     """
@@ -54,7 +54,7 @@ class GroupLasso(Smooth):
         self.weight = _checks.number("weight", weight, at_least=0.0)
 
     def __repr__(self) -> str:
-        return f"GroupLasso({self.size} rows in {len(self.classes)} classes)"
+        return f"TransportGroupLasso({self.size} rows in {len(self.classes)} classes)"
 
     def at(self, x: Array) -> GroupEvaluation:
         if x.shape[0] != self.size:
@@ -70,7 +70,7 @@ class GroupLasso(Smooth):
 class GroupEvaluation:
     """The regulariser at a plan, from the squared norms of its groups."""
 
-    def __init__(self, f: GroupLasso, x: Array) -> None:
+    def __init__(self, f: TransportGroupLasso, x: Array) -> None:
         self.f = f
         self.x = x
 

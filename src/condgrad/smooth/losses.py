@@ -4,10 +4,7 @@ or sparse data.
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
-from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,11 +12,9 @@ from condgrad import _checks
 from condgrad.arrays import (
     Array,
     Matrix,
-    at_least,
     dot,
     double,
     double_like,
-    gram,
     host,
     is_torch,
     largest_size,
@@ -29,7 +24,13 @@ from condgrad.arrays import (
 from condgrad.arrays.inputs import data_matrix, floating
 from condgrad.errors import MissingAbility
 from condgrad.problem import Floor
-from condgrad.smooth.composite import AtBestIntercept, Composite
+from condgrad.smooth.blockwise import (
+    BlockwiseLeastSquares,
+    BlockwiseLogistic,
+    BlockwiseLoss,
+    BlockwiseSquaredHinge,
+)
+from condgrad.smooth.composite import Composite
 from condgrad.smooth.free_columns import FreeColumns, WithFreeColumns
 from condgrad.smooth.intercept import (
     GammaIntercept,
@@ -42,11 +43,16 @@ from condgrad.smooth.intercept import (
 )
 from condgrad.smooth.offset import WithOffset
 from condgrad.smooth.row_blocks import is_dask
-
-CURVATURE_BEYOND = 1e-3
-"""The share of delta/|r| that Huber's loss has for curvature where it is linear. A Newton step
-leaves about so much of its error for the next; with none, one problem in five was not solved.
-"""
+from condgrad.smooth.separable import (
+    GammaOfScores,
+    HuberOfScores,
+    LogisticOfScores,
+    PoissonOfScores,
+    SeparableLoss,
+    SquaredHingeOfScores,
+    Squares,
+    positive_label,
+)
 
 
 class DataLoss(Composite):
@@ -58,44 +64,74 @@ class DataLoss(Composite):
     """
 
     floor = Floor(0.0, 0.0)
+    in_blocks: ClassVar[type[BlockwiseLoss] | None] = None
+    """The loss of Dask's data, where there is one."""
+    data_name = "Z"
+    of_scores: ClassVar[type[SeparableLoss]]
+    best_intercept: ClassVar[Any]
+    """What finds it."""
+    of_differences = False
+    """Whether only scores less targets count: then an offset is a part of the targets."""
 
     def __new__(cls, *data: Any, **options: Any) -> Any:
         K = data[0] if data else options.pop("A", options.pop("Z", None))
         if is_dask(K):
-            from condgrad.smooth.blockwise import BlockwiseLoss
-
             for name in ("offset", "unpenalised"):
                 if options.pop(name, None) is not None:
                     raise MissingAbility(f"{name} needs data in memory, not blocks of Dask")
-            if cls not in SEPARABLE:
+            if cls.in_blocks is None:
                 raise MissingAbility(
                     f"{cls.__name__} needs data in memory; LeastSquares, Logistic and SquaredHinge take blocks of Dask"
                 )
-            return BlockwiseLoss.of_labels(cls, K, *data[1:], **options)
+            return cls.in_blocks.of_labels(cls, K, *data[1:], **options)
         return super().__new__(cls)
 
     def __init__(
         self,
-        K: Matrix,
-        h: Any,
-        best: Any = None,
-        offset: Any = None,
-        unpenalised: Any = None,
+        K: Any,
+        y: Any,
+        sample_weight: Any,
+        intercept: bool,
+        offset: Any,
+        unpenalised: Any,
+        *extra: float,
     ) -> None:
-        """h, with its intercept minimised out where `best` finds it, of K x + offset; and with
-        columns that have no penalty minimised out, too.
+        """h, with its intercept minimised out if asked, of K x + offset; and with columns that have
+        no penalty minimised out, too. `extra` is what h is made of beside targets and weights.
         """
+        K = data_matrix(self.data_name, K)
+        intercept = _checks.flag("intercept", intercept)
+        y = self._targets(K, y)
+        weights = sample_weights(K, sample_weight)
+        if offset is not None:
+            offset = _beside(K, "offset", offset)
+        if self.of_differences and offset is not None:
+            y = y - offset
+            offset = None
+        # a mean that is large against the differences of the targets would cost these their digits
+        if self.of_differences and intercept:
+            self.target_center = dot(weights / total(weights), y)
+            y = y - self.target_center
+        h: Any = self.of_scores(y, weights, *extra)
         plain = h
         self.shift_size = h.shift_size
-        if best is not None:
-            h = WithIntercept(h, best(h.y, h.weights, *h.extra))
+        if intercept:
+            h = WithIntercept(h, self.best_intercept(y, weights, *extra))
         if offset is not None:
             self.shift_size += largest_size(offset)
             h = WithOffset(h, offset)
         if unpenalised is not None:
-            self.unpenalised = FreeColumns.of(unpenalised, h.weights, intercept=best is not None)
+            self.unpenalised = FreeColumns.of(unpenalised, weights, intercept=intercept)
             h = WithFreeColumns(h, plain, self.unpenalised)
         super().__init__(K, h)
+
+    def _targets(self, K: Matrix, y: Any) -> Array:
+        """Numbers as they are, and labels as -1 and +1."""
+        targets = _numbers(K, y)
+        if not self.of_scores.has_labels:
+            return targets
+        is_high = targets == positive_label(np.unique(host(targets)))
+        return 2.0 * namespace(targets).astype(is_high, targets.dtype) - 1.0
 
 
 class LeastSquares(DataLoss):
@@ -126,6 +162,12 @@ class LeastSquares(DataLoss):
     2.5
     """
 
+    in_blocks = BlockwiseLeastSquares
+    data_name = "A"
+    of_scores = Squares
+    best_intercept = SquaresIntercept
+    of_differences = True
+
     def __init__(
         self,
         A: Any,
@@ -136,16 +178,7 @@ class LeastSquares(DataLoss):
         offset: Any = None,
         unpenalised: Any = None,
     ) -> None:
-        A = data_matrix("A", A)
-        intercept = _checks.flag("intercept", intercept)
-        y = _less_offset(A, _target(A, y), offset)
-        weights = sample_weights(A, sample_weight)
-        # a mean that is large against the differences of the targets would cost these their digits
-        if intercept:
-            self.target_center = dot(weights / total(weights), y)
-            y = y - self.target_center
-        best = SquaresIntercept if intercept else None
-        super().__init__(A, _Squares(y, weights), best, unpenalised=unpenalised)
+        super().__init__(A, y, sample_weight, intercept, offset, unpenalised)
 
 
 class Logistic(DataLoss):
@@ -173,6 +206,10 @@ class Logistic(DataLoss):
     1.386294
     """
 
+    in_blocks = BlockwiseLogistic
+    of_scores = LogisticOfScores
+    best_intercept = LogisticIntercept
+
     def __init__(
         self,
         Z: Any,
@@ -183,11 +220,7 @@ class Logistic(DataLoss):
         offset: Any = None,
         unpenalised: Any = None,
     ) -> None:
-        Z = data_matrix("Z", Z)
-        intercept = _checks.flag("intercept", intercept)
-        h = _LogisticOfScores(_labels(Z, y), sample_weights(Z, sample_weight))
-        best = LogisticIntercept if intercept else None
-        super().__init__(Z, h, best, checked_offset(Z, offset), unpenalised)
+        super().__init__(Z, y, sample_weight, intercept, offset, unpenalised)
 
 
 class SquaredHinge(DataLoss):
@@ -206,6 +239,10 @@ class SquaredHinge(DataLoss):
     0.25
     """
 
+    in_blocks = BlockwiseSquaredHinge
+    of_scores = SquaredHingeOfScores
+    best_intercept = HingeIntercept
+
     def __init__(
         self,
         Z: Any,
@@ -216,11 +253,7 @@ class SquaredHinge(DataLoss):
         offset: Any = None,
         unpenalised: Any = None,
     ) -> None:
-        Z = data_matrix("Z", Z)
-        intercept = _checks.flag("intercept", intercept)
-        h = _SquaredHingeOfScores(_labels(Z, y), sample_weights(Z, sample_weight))
-        best = HingeIntercept if intercept else None
-        super().__init__(Z, h, best, checked_offset(Z, offset), unpenalised)
+        super().__init__(Z, y, sample_weight, intercept, offset, unpenalised)
 
 
 class Poisson(DataLoss):
@@ -250,6 +283,8 @@ class Poisson(DataLoss):
     """
 
     may_overflow = True
+    of_scores = PoissonOfScores
+    best_intercept = PoissonIntercept
 
     def __init__(
         self,
@@ -261,17 +296,17 @@ class Poisson(DataLoss):
         offset: Any = None,
         unpenalised: Any = None,
     ) -> None:
-        Z = data_matrix("Z", Z)
-        intercept = _checks.flag("intercept", intercept)
-        counts = _target(Z, y)
+        super().__init__(Z, y, sample_weight, intercept, offset, unpenalised)
+
+    def _targets(self, K: Matrix, y: Any) -> Array:
+        """Counts."""
+        counts = _numbers(K, y)
         lowest = float(namespace(counts).min(counts))
         if lowest < 0.0:
             raise ValueError(
                 f"y must hold counts of at least 0 for Poisson, got {lowest:g} among them"
             )
-        h = _PoissonOfScores(counts, sample_weights(Z, sample_weight))
-        best = PoissonIntercept if intercept else None
-        super().__init__(Z, h, best, checked_offset(Z, offset), unpenalised)
+        return counts
 
 
 class Gamma(DataLoss):
@@ -297,6 +332,8 @@ class Gamma(DataLoss):
     """
 
     may_overflow = True
+    of_scores = GammaOfScores
+    best_intercept = GammaIntercept
 
     def __init__(
         self,
@@ -308,15 +345,15 @@ class Gamma(DataLoss):
         offset: Any = None,
         unpenalised: Any = None,
     ) -> None:
-        Z = data_matrix("Z", Z)
-        intercept = _checks.flag("intercept", intercept)
-        amounts = _target(Z, y)
+        super().__init__(Z, y, sample_weight, intercept, offset, unpenalised)
+
+    def _targets(self, K: Matrix, y: Any) -> Array:
+        """Amounts."""
+        amounts = _numbers(K, y)
         lowest = float(namespace(amounts).min(amounts))
         if lowest <= 0.0:
             raise ValueError(f"y must hold amounts above 0 for Gamma, got {lowest:g} among them")
-        h = _GammaOfScores(amounts, sample_weights(Z, sample_weight))
-        best = GammaIntercept if intercept else None
-        super().__init__(Z, h, best, checked_offset(Z, offset), unpenalised)
+        return amounts
 
 
 class Huber(DataLoss):
@@ -340,6 +377,11 @@ class Huber(DataLoss):
     9.625
     """
 
+    data_name = "A"
+    of_scores = HuberOfScores
+    best_intercept = HuberIntercept
+    of_differences = True
+
     def __init__(
         self,
         A: Any,
@@ -351,217 +393,14 @@ class Huber(DataLoss):
         offset: Any = None,
         unpenalised: Any = None,
     ) -> None:
-        A = data_matrix("A", A)
-        intercept = _checks.flag("intercept", intercept)
         delta = _checks.number("delta", delta, above=0.0)
-        y = _less_offset(A, _target(A, y), offset)
-        weights = sample_weights(A, sample_weight)
-        if intercept:  # as for squares
-            self.target_center = dot(weights / total(weights), y)
-            y = y - self.target_center
-        best = HuberIntercept if intercept else None
-        super().__init__(A, _HuberOfScores(y, weights, delta), best, unpenalised=unpenalised)
+        super().__init__(A, y, sample_weight, intercept, offset, unpenalised, delta)
 
 
-class _Loss(ABC):
-    """Targets and weights of a separable loss, both in float64."""
-
-    quadratic = False
-    has_kinks = False
-    has_intercept = False
-    steepest_curvature = 1.0
-    shift_size = 0.0
-    """The size of what is added to z before anything else, for the rounding of that."""
-    width = 1.0
-    """Over which distance of z the loss changes its shape."""
-    extra: tuple[float, ...] = ()
-    """What it is made of beside targets and weights."""
-    classes = "samples"
-    """What is told apart where a loss falls forever."""
-
-    def __init__(self, y: Array, weights: Array) -> None:
-        self.y = y
-        self.weights = weights
-        self.curvature_bound = self.steepest_curvature * float(namespace(weights).max(weights))
-        self.weighs_all = float(namespace(weights).min(weights)) > 0.0
-
-    @abstractmethod
-    def evaluate(self, z: Array) -> tuple[float, Array]:
-        """h(z) and its gradient."""
-
-    @abstractmethod
-    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
-        """The diagonal of the Hessian."""
-
-    @property
-    def falls_forever(self) -> tuple[Array, Array]:
-        """At which samples the loss has no minimum: it falls as z rises, or as z falls."""
-        never = self.y != self.y
-        return never, never
-
-    def where_seen(self, z: Array) -> Array:
-        """z, and 0 at samples without a weight: nothing holds them, and 0 times inf is no number."""
-        if self.weighs_all:
-            return z
-        xp = namespace(z)
-        return xp.where(self.weights > 0.0, z, xp.zeros_like(z))
-
-    def on_host(self) -> _Loss:
-        """The same loss of margins on the host."""
-        return type(self)(host(self.y), host(self.weights), *self.extra)
-
-    def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
-        return AtBestIntercept(*self.evaluate(z), 0.0)
-
-    def intercept_at(self, z: Array, *, near: float | None = None) -> float:
-        return 0.0
-
-    def hessian_gram(self, z: Array, directions: Array, *, intercept: float | None = None) -> Any:
-        return gram(directions, self.curvature(z))
-
-
-class _Squares(_Loss):
-    quadratic = True
-
-    def evaluate(self, z: Array) -> tuple[float, Array]:
-        residual = z - self.y
-        theta = self.weights * residual
-        return 0.5 * dot(theta, residual), theta
-
-    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
-        return self.weights
-
-
-class _LogisticOfScores(_Loss):
-    steepest_curvature = 0.25
-    classes = "the classes"
-
-    @property
-    def falls_forever(self) -> tuple[Array, Array]:
-        return self.y > 0.0, self.y < 0.0
-
-    @cached_property
-    def _opposite(self) -> Array:
-        return -self.y
-
-    @cached_property
-    def _signed_weights(self) -> Array:
-        return self.weights * self._opposite
-
-    def evaluate(self, z: Array) -> tuple[float, Array]:
-        xp = namespace(z)
-        shortfall = self._opposite * z  # the margin with the other sign
-        losses = at_least(0.0, shortfall) + xp.log1p(
-            xp.exp(-xp.abs(shortfall))
-        )  # faster than logaddexp
-        # sigma(-margin) = exp(-margin) / (1 + exp(-margin)), with the logarithm already at hand
-        return dot(self.weights, losses), self._signed_weights * xp.exp(shortfall - losses)
-
-    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
-        xp = namespace(z)
-        fall = xp.exp(-xp.abs(z))
-        return self.weights * fall / (1.0 + fall) ** 2
-
-
-class _SquaredHingeOfScores(_Loss):
-    has_kinks = True
-    steepest_curvature = 2.0
-
-    def evaluate(self, z: Array) -> tuple[float, Array]:
-        short = at_least(0.0, 1.0 - self.y * z)
-        theta = self.weights * short
-        return dot(theta, short), -2.0 * self.y * theta
-
-    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
-        xp = namespace(z)
-        return 2.0 * self.weights * xp.astype(self.y * z < 1.0, xp.float64)
-
-
-class _PoissonOfScores(_Loss):
-    """By d = z - log y, so that small deviances keep their digits; where y = 0, by exp(z) alone."""
-
-    steepest_curvature = math.inf
-    classes = "counts of 0 from the others"
-
-    @property
-    def falls_forever(self) -> tuple[Array, Array]:
-        return self.y < 0.0, self.y == 0.0
-
-    def __init__(self, y: Array, weights: Array) -> None:
-        super().__init__(y, weights)
-        xp = namespace(y)
-        self.is_count = y > 0.0
-        self.base = xp.where(self.is_count, y, xp.ones_like(y))
-        self.logs = xp.log(self.base)
-        self.shift_size = largest_size(self.logs)
-
-    def evaluate(self, z: Array) -> tuple[float, Array]:
-        xp = namespace(z)
-        d = self.where_seen(z) - self.logs
-        growth = xp.expm1(d)
-        # of a count of 0 it is the exponential itself: growth + 1 has no digits of a small one
-        slopes = xp.where(self.is_count, self.base * growth, xp.exp(d))
-        losses = xp.where(self.is_count, slopes - self.base * d, slopes)
-        return dot(self.weights, losses), self.weights * slopes
-
-    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
-        return self.weights * namespace(z).exp(self.where_seen(z))
-
-
-class _GammaOfScores(_Loss):
-    """By d = log y - z, so that small deviances keep their digits."""
-
-    steepest_curvature = math.inf
-
-    def __init__(self, y: Array, weights: Array) -> None:
-        super().__init__(y, weights)
-        self.logs = namespace(y).log(y)
-        self.shift_size = largest_size(self.logs)
-
-    def evaluate(self, z: Array) -> tuple[float, Array]:
-        d = self.logs - self.where_seen(z)
-        growth = namespace(z).expm1(d)
-        return dot(self.weights, growth - d), -(self.weights * growth)
-
-    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
-        return self.weights * namespace(z).exp(self.logs - self.where_seen(z))
-
-
-class _HuberOfScores(_Loss):
-    has_kinks = True
-
-    def __init__(self, y: Array, weights: Array, delta: float) -> None:
-        super().__init__(y, weights)
-        self.delta = delta
-        self.width = delta
-        self.extra = (delta,)
-
-    def evaluate(self, z: Array) -> tuple[float, Array]:
-        residual = z - self.y
-        cut = namespace(z).clip(residual, min=-self.delta, max=self.delta)
-        theta = self.weights * cut
-        return dot(theta, residual - 0.5 * cut), theta
-
-    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
-        """1 up to delta. Beyond it a little of delta/|r|, which is the curvature of a parabola
-        above the loss.
-
-        With none at all, a model knows no way back from where all residuals are beyond.
-        """
-        xp = namespace(z)
-        sizes = at_least(self.delta, xp.abs(z - self.y))
-        is_beyond = xp.astype(sizes > self.delta, xp.float64)
-        return self.weights * (1.0 - is_beyond * (1.0 - CURVATURE_BEYOND * (self.delta / sizes)))
-
-
-SEPARABLE: dict[type[Composite], type[_Loss]] = {
-    LeastSquares: _Squares,
-    Logistic: _LogisticOfScores,
-    SquaredHinge: _SquaredHingeOfScores,
-}
-"""The h of each h(Kx) that blocks of samples have, without an intercept: what one of them has of
-it.
-"""
+# they count as the losses, without what these do with data at hand
+LeastSquares.register(BlockwiseLeastSquares)
+Logistic.register(BlockwiseLogistic)
+SquaredHinge.register(BlockwiseSquaredHinge)
 
 
 def _beside(A: Matrix, name: str, values: Any) -> Array:
@@ -578,20 +417,10 @@ def _beside(A: Matrix, name: str, values: Any) -> Array:
     return double(values)
 
 
-def _target(A: Matrix, y: Any) -> Array:
+def _numbers(A: Matrix, y: Any) -> Array:
     if A.shape[0] == 0 or A.shape[1] == 0:
         raise ValueError(f"the data matrix must have rows and columns, got shape {tuple(A.shape)}")
     return _beside(A, "y", y)
-
-
-def checked_offset(A: Matrix, offset: Any) -> Array | None:
-    """A known part of each score."""
-    return None if offset is None else _beside(A, "offset", offset)
-
-
-def _less_offset(A: Matrix, y: Array, offset: Any) -> Array:
-    """What is left of targets for the other part of the scores."""
-    return y if offset is None else y - checked_offset(A, offset)
 
 
 def sample_weights(A: Matrix, weights: Any) -> Array:
@@ -604,21 +433,3 @@ def sample_weights(A: Matrix, weights: Any) -> Array:
     if total(weights) == 0:
         raise ValueError("sample_weight must have a positive entry, got only zeros")
     return weights
-
-
-def _labels(Z: Matrix, y: Any) -> Array:
-    """Labels as -1 and +1."""
-    labels = _target(Z, y)
-    high = positive_label(np.unique(host(labels)))
-    xp = namespace(labels)
-    return xp.where(labels == high, xp.ones_like(labels), -xp.ones_like(labels))
-
-
-def positive_label(seen: Any) -> float:
-    """Which of the labels that y holds, in increasing order, counts as +1."""
-    if not (len(seen) == 2 or np.isin(seen, (-1.0, 1.0)).all()):
-        raise ValueError(
-            f"y must hold two classes (-1 and +1, or any two numbers), got {len(seen)}: "
-            f"{', '.join(f'{label:g}' for label in seen[:5])}{', ...' if len(seen) > 5 else ''}"
-        )
-    return float(seen[-1]) if len(seen) == 2 else 1.0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -14,46 +14,28 @@ from condgrad.arrays import (
     Array,
     Space,
     Vector,
-    combine,
     dot,
-    dots,
     double,
-    double_like,
     host,
     is_dense,
     is_torch,
-    length_of,
-    like,
-    mixed,
     namespace,
     norms_of_columns,
     peaks_of_columns,
     precision,
     product,
     spectral_norm,
-    stack,
     total,
 )
 from condgrad.arrays.inputs import data_matrix
 from condgrad.problem import Floor, Smooth
-from condgrad.search.restriction import LocalModel, Restriction
-from condgrad.smooth.intercept import LogisticIntercept
+from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
+from condgrad.smooth.composite import EvaluationOfImage
 from condgrad.smooth.losses import sample_weights
 from condgrad.smooth.row_blocks import is_dask
+from condgrad.smooth.softmax import Softmax
 
 UNIT = sys.float_info.epsilon
-PASSES = 100
-"""Newton steps for the best intercepts; from nearby they take two or three."""
-SETTLED = 8.0
-"""Rounding units of the gradient's terms that the excess of a class may be at the best intercepts.
-"""
-NEARLY_SETTLED = 1e-8
-"""An excess, as a part of the gradient's terms, beyond which no step is called the last: along
-intercepts with hardly any curvature the step that Newton's method sees may gain nothing while
-another does.
-"""
-NO_CURVATURE = 1e-100
-"""Curvature, as a part of all weights, that is what is left of probabilities of 0 and 1."""
 
 
 class Multinomial(Smooth):
@@ -88,8 +70,6 @@ class Multinomial(Smooth):
     def __new__(cls, *data: Any, **options: Any) -> Any:
         Z = data[0] if data else options.pop("Z", None)
         if is_dask(Z):
-            from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
-
             return BlockwiseMultinomial.of_labels(Z, *data[1:], **options)
         return super().__new__(cls)
 
@@ -107,9 +87,7 @@ class Multinomial(Smooth):
             )
         if len(self.classes) < 2:
             raise ValueError(f"y must hold at least two classes, got one: {self.classes[0]!r}")
-        self.h = Softmax(
-            self.K, codes, len(self.classes), sample_weights(self.K, sample_weight), intercept
-        )
+        self.h = Softmax(codes, len(self.classes), sample_weights(self.K, sample_weight), intercept)
         self.space: Space = Space.of(self.K, shape=(self.K.shape[1], len(self.classes)))
 
     @cached_property
@@ -138,274 +116,11 @@ class Multinomial(Smooth):
         return f"Multinomial({m} samples, {n} features, {k} classes{', intercept' if self.h.has_intercept else ''})"
 
 
-class AtBestIntercepts(NamedTuple):
-    """A softmax loss at z with its intercepts at their best."""
-
-    value: float
-    theta: Array
-    """The gradient; with intercepts each of its columns sums to 0."""
-    intercepts: Vector
-    slip: float
-    """How much more than the dual function at theta, at most, value - <theta, z> may be."""
+Multinomial.register(BlockwiseMultinomial)
 
 
-class Softmax:
-    """h(z) = sum_i w_i (log sum_k exp(z_ik + b_k) - z_iy - b_y), b = 0 or at its best; z has a row
-    for each sample.
-    """
-
-    curvature_bound: float
-
-    def __init__(self, K: Any, codes: Any, classes: int, weights: Array, intercept: bool) -> None:
-        self.weights = weights
-        self.has_intercept = intercept
-        one_hot = np.eye(classes)[codes]
-        self.one_hot = double_like(one_hot, K) if is_torch(K) else one_hot
-        self.mass = host(self.weights @ self.one_hot)
-        # the Hessian of log-sum-exp is diag(p) - p p', whose norm is 1/2 at most
-        self.curvature_bound = 0.5 * float(namespace(weights).max(weights))
-        if intercept and self.mass.min() < sys.float_info.min:
-            raise ValueError(
-                "with an intercept, each class of y must have a positive sample_weight; class number "
-                f"{int(self.mass.argmin())} has none: leave it out"
-            )
-
-    def evaluate(self, z: Array, near: Vector | None = None) -> AtBestIntercepts:
-        """h(z), its gradient and the intercepts.
-
-        Large ones are known to fewer digits than theta needs to sum to 0: what is left of its sums
-        is taken out.
-        """
-        if not self.has_intercept:
-            b = np.zeros(z.shape[1])
-            value, shares = self.value_and_shares(z, b)
-            return AtBestIntercepts(value, self.theta(shares), b, 0.0)
-        mass = self.mass.sum()
-        start = first_intercepts(self.mass, host(self.weights @ z)) if near is None else near
-
-        def at(b: Vector) -> SoftmaxAt:
-            return SoftmaxAt(self, z, b)
-
-        def against_the_rest(b: Vector, k: int) -> float:
-            return self._searches[k](margin_over_the_rest(z, b, k), 0.0)
-
-        here, b = best_intercepts(at, against_the_rest, start, mass)
-        step = last_step(inverse_of_curvature(here.curvature, mass), here.excess)
-        theta = self.theta(here.shares, step)
-        return AtBestIntercepts(here.value, theta, b, float(step @ here.excess))
-
-    def value_and_shares(self, z: Array, b: Vector) -> tuple[float, Array]:
-        """h with given intercepts, and the probabilities of the classes.
-
-        Entries are relative to that of the label, whose power is 1: a loss near 0 is the small sum
-        of the other powers, and would be lost in the rounding of z.
-        """
-        xp = namespace(z)
-        z = z + like(b, z)
-        z = z - xp.sum(self.one_hot * z, axis=1, keepdims=True)
-        top = xp.max(z, axis=1, keepdims=True)
-        powers = xp.exp(z - top)
-        rest = xp.sum(powers * (1.0 - self.one_hot), axis=1, keepdims=True)
-        sums = rest + xp.exp(-top)
-        losses = xp.where(top > 0.0, top + xp.log(sums), xp.log1p(rest))
-        return dot(self.weights, losses[:, 0]), powers / sums
-
-    def theta(self, shares: Array, step: Vector | None = None) -> Array:
-        """The gradient for given probabilities; with a step, that behind it, to first order in the
-        step.
-        """
-        if step is not None and step.any():
-            move = like(step, shares)
-            shares = shares - shares * (move - (shares @ move)[:, None])
-        others = shares * (1.0 - self.one_hot)
-        # the label's is its share less 1: of a share near 1 the others' know more digits
-        total_of_others = namespace(shares).sum(others, axis=1, keepdims=True)
-        return self.weights[:, None] * (others - self.one_hot * total_of_others)
-
-    @cached_property
-    def _searches(self) -> list[LogisticIntercept]:
-        return [
-            LogisticIntercept(2.0 * self.one_hot[:, k] - 1.0, self.weights)
-            for k in range(self.one_hot.shape[1])
-        ]
-
-    def curvature(self, shares: Array) -> Any:
-        """The second derivatives in the intercepts at given probabilities, on the host."""
-        weighted = self.weights[:, None] * shares
-        return np.diag(host(namespace(shares).sum(weighted, axis=0))) - host(weighted.T @ shares)
-
-    def _inverse_curvature(self, shares: Array) -> Any:
-        return inverse_of_curvature(self.curvature(shares), self.mass.sum())
-
-    def hessian_gram(self, z: Array, directions: Array, b: Vector) -> Any:
-        """The matrix <d_i, hess h(z) d_j> of a few directions, on the host."""
-        xp = namespace(z)
-        _, shares = self.value_and_shares(z, b)
-        means = xp.sum(directions * shares, axis=2, keepdims=True)
-        centred = directions - means
-        weighted = (self.weights[:, None] * shares) * centred
-        count = directions.shape[0]
-        gram = host(weighted.reshape(count, -1) @ directions.reshape(count, -1).T)
-        if not self.has_intercept:
-            return gram
-        pulls = host(xp.sum(weighted, axis=1))
-        return gram - pulls @ self._inverse_curvature(shares) @ pulls.T
-
-
-class SoftmaxAt:
-    """A softmax loss of margins z at given intercepts."""
-
-    def __init__(self, h: Softmax, z: Array, b: Vector) -> None:
-        self.h = h
-        self.value, self.shares = h.value_and_shares(z, b)
-        theta = h.theta(self.shares)
-        xp = namespace(theta)
-        # less the weights of the classes, the sums of shares near 0 and 1 would have no digits
-        self.excess: Vector = host(xp.sum(theta, axis=0))
-        self.size = total(xp.abs(theta))
-
-    @cached_property
-    def curvature(self) -> Any:
-        return self.h.curvature(self.shares)
-
-
-class AtIntercepts(Protocol):
-    """A softmax loss at given intercepts, wherever its samples are."""
-
-    @property
-    def value(self) -> float: ...
-
-    @property
-    def excess(self) -> Vector:
-        """What each class gets beyond its weight: the gradient in the intercepts."""
-        ...
-
-    @property
-    def size(self) -> float:
-        """The sum of |theta|: of the terms of the excess before they cancel."""
-        ...
-
-    @property
-    def curvature(self) -> Any:
-        """The second derivatives in the intercepts."""
-        ...
-
-
-Here = TypeVar("Here", bound=AtIntercepts)
-
-
-def first_intercepts(masses: Vector, sums_of_margins: Vector) -> Vector:
-    """Those of the classes alone, less the mean margins.
-
-    Large mean margins would leave a search no curvature.
-    """
-    mass = masses.sum()
-    return np.log(masses / mass) - sums_of_margins / mass
-
-
-def best_intercepts(
-    at: Callable[[Vector], Here],
-    against_the_rest: Callable[[Vector, int], float],
-    b: Vector,
-    mass: float,
-) -> tuple[Here, Vector]:
-    """The b of sum 0 at which each class gets its weight, sum_i w_i p_i, and the loss there.
-
-    Newton's method on a convex function of few variables, as long as each step halves the
-    gradient, as a part of its terms before they cancel: where all losses are near 0, the best
-    intercepts still decide by how much. Where the step does not, as Newton's method is slow on
-    exponentials and blind where probabilities round to 0 and 1, each class is set against the
-    rest, one after the other: `against_the_rest(b, k)` is what entry k of b lacks to be at its
-    best for the others.
-    """
-    b = b - b.mean()
-    here = at(b)
-    for _ in range(PASSES):
-        left = _part_left(here)
-        if left <= SETTLED * UNIT:
-            break
-        step = inverse_of_curvature(here.curvature, mass) @ here.excess
-        trial = b - step
-        there = at(trial)
-        if not _part_left(there) < 0.5 * left:
-            gains_nothing = 0.0 < step @ here.excess <= UNIT * here.value
-            if (
-                gains_nothing and left <= NEARLY_SETTLED
-            ):  # no more digits: the last step is for theta alone
-                break
-            trial = b.copy()
-            for k in range(len(b)):
-                trial[k] += against_the_rest(trial, k)
-            trial -= trial.mean()  # they may all have risen alike, which costs digits
-            there = at(trial)
-            if not (there.value < here.value or _part_left(there) < left):
-                break
-        b = trial
-        here = there
-    return here, b - b.mean()
-
-
-def _part_left(here: AtIntercepts) -> float:
-    """The excess of a class, at most, as a part of the terms that cancel in it."""
-    return float(np.abs(here.excess).max()) / here.size if here.size > 0.0 else 0.0
-
-
-def margin_over_the_rest(z: Array, b: Vector, k: int) -> Array:
-    """The margins z + b of class k, less the log-sum-exp of those of the other classes."""
-    xp = namespace(z)
-    shifted = z + like(b, z)
-    others = xp.concat([shifted[:, :k], shifted[:, k + 1 :]], axis=1)
-    top = xp.max(others, axis=1, keepdims=True)
-    rest = (top + xp.log(xp.sum(xp.exp(others - top), axis=1, keepdims=True)))[:, 0]
-    return shifted[:, k] - rest
-
-
-def inverse_of_curvature(curvature: Any, mass: float) -> Any:
-    """The pseudo-inverse of the curvature in the intercepts of all weights; 0 where next to none is
-    left to invert.
-
-    Its rows sum to 0: intercepts that all rise alike change nothing. The diagonal is a difference
-    of sums of the size of the weights. Where probabilities are near 0 and 1 little more than its
-    rounding is left, which would count as curvature along intercepts that all rise alike. So it is
-    taken from the other entries, which are products.
-    """
-    curvature = curvature - np.diag(np.diag(curvature))
-    curvature -= np.diag(curvature.sum(axis=1))
-    if not np.abs(curvature).max() > NO_CURVATURE * mass:  # or where it is not finite
-        return np.zeros_like(curvature)
-    return np.linalg.pinv(curvature, hermitian=True)
-
-
-def last_step(inverse_curvature: Any, excess: Vector) -> Vector:
-    """Newton's step from intercepts that have no more digits, to be taken by theta alone: b - step
-    is the best.
-
-    A step by more than 1 might lead to probabilities below 0, and is none. For others value -
-    <theta, z> exceeds the dual function by less than <step, excess>: along the step the curvature
-    changes by a factor e at most.
-    """
-    step: Vector = inverse_curvature @ excess
-    return step if float(np.ptp(step)) <= 1.0 else np.zeros_like(step)
-
-
-class MultinomialEvaluation:
-    """h(K X) at X, from z = K X; as in `CompositeEvaluation`, the bound that it proves holds for
-    any z.
-    """
-
-    def __init__(
-        self, f: Multinomial, x: Array, z: Array | None = None, near: Vector | None = None
-    ) -> None:
-        self.f = f
-        self._x = x
-        self._near = near
-        if z is not None:
-            self.z = z
-
-    @cached_property
-    def z(self) -> Array:
-        """K X, in float64."""
-        return double(product(self.f.K, self._x))
+class MultinomialEvaluation(EvaluationOfImage):
+    """h(K X) at X."""
 
     @cached_property
     def image_size(self) -> float:
@@ -423,22 +138,9 @@ class MultinomialEvaluation:
         xp = namespace(self._x)
         return xp.sum(double(xp.abs(self._x)), axis=1)
 
-    @cached_property
-    def _at_best(self) -> AtBestIntercepts:
-        return self.f.h.evaluate(self.z, self._near)
-
-    @property
-    def value(self) -> float:
-        return self._at_best.value
-
-    @property
-    def theta(self) -> Array:
-        """The gradient of h."""
-        return self._at_best.theta
-
     @property
     def intercept(self) -> Vector:
-        return self._at_best.intercepts
+        return self.at_best.intercept
 
     @property
     def gradient(self) -> Array:
@@ -447,17 +149,13 @@ class MultinomialEvaluation:
             theta = namespace(theta).astype(theta, self._x.dtype)
         return product(self.f.K.T, theta)
 
-    @property
-    def offset(self) -> float:
-        return self.value - dot(self.theta, self.z)
-
     def magnitude(self, other: MultinomialEvaluation) -> float:
         xp = namespace(self.theta)
         unit = self.f.unit_at(self._x)
-        length = length_of(self.theta)
-        rounding = unit * self.f.h.curvature_bound * self.image_size if length > 0.0 else 0.0
+        length = self.theta_length
+        rounding = unit * self.h.curvature_bound * self.image_size if length > 0.0 else 0.0
         size = (length + rounding) * other.image_size
-        if not self.f.h.has_intercept:
+        if not self.h.has_intercept:
             return size
         # theta sums to 0 over the samples but for rounding, and what is left is multiplied by how
         # far the best intercepts at the other point are from those here: no farther than the
@@ -465,21 +163,13 @@ class MultinomialEvaluation:
         left = float(xp.max(xp.abs(xp.sum(self.theta, axis=0))))
         shifts = float(np.abs(self.intercept).max()) + self.largest_margin + other.largest_margin
         size += (left / unit + UNIT / unit * total(xp.abs(self.theta))) * shifts
-        return size + self._at_best.slip / unit
-
-    def along(self, others: Sequence[MultinomialEvaluation], directions: Array) -> Restriction:
-        moves = stack([other.z - self.z for other in others])
-        shifts = np.stack([other.intercept - self.intercept for other in others])
-        return MultinomialRestriction(self.f.h, self.z, moves, self.intercept, shifts)
+        return size + self.at_best.slip / unit
 
     def moved(
         self, x: Array, others: Sequence[MultinomialEvaluation], a: Vector
     ) -> MultinomialEvaluation:
-        z = mixed(self.z, [other.z for other in others], a)
-        near = self.intercept + sum(
-            a[i] * (other.intercept - self.intercept) for i, other in enumerate(others)
-        )
-        return MultinomialEvaluation(self.f, x, z, near)
+        z, near = self.mixed_with(others, a)
+        return MultinomialEvaluation(self.f, x, z, near=near)
 
     def hessian_in(self, chosen: Array) -> Array:
         """The Hessian of f in some entries of X, which are numbered as in X.ravel().
@@ -517,30 +207,3 @@ class MultinomialEvaluation:
         if h.has_intercept:
             H -= coupling @ h._inverse_curvature(shares) @ coupling.T
         return H
-
-
-class MultinomialRestriction:
-    """a -> h(z + sum_i a_i directions[i]), whose intercepts are about those at z plus sum_i a_i
-    shifts[i].
-    """
-
-    def __init__(
-        self, h: Softmax, z: Array, directions: Array, intercept: Vector, shifts: Vector
-    ) -> None:
-        self.h = h
-        self.z = z
-        self.directions = directions
-        self.intercept = intercept
-        self.shifts = shifts
-
-    def value(self, a: Vector) -> float:
-        return self._at(a)[1].value
-
-    def local(self, a: Vector) -> LocalModel:
-        z, best = self._at(a)
-        hessian = self.h.hessian_gram(z, self.directions, best.intercepts)
-        return LocalModel(best.value, dots(self.directions, best.theta), hessian)
-
-    def _at(self, a: Vector) -> tuple[Array, AtBestIntercepts]:
-        z = self.z + combine(a, self.directions)
-        return z, self.h.evaluate(z, self.intercept + a @ self.shifts)

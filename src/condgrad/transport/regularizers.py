@@ -136,4 +136,4 @@ class GroupLasso:
 
     def smooth_part(self) -> Smooth:
         """The regulariser as a function of the plan."""
-        return smooth.GroupLasso(self.labels, weight=self.weight)
+        return smooth.TransportGroupLasso(self.labels, weight=self.weight)

@@ -31,7 +31,7 @@ from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
 from condgrad.loop import Callback, run
 from condgrad.minimize import minimize
-from condgrad.newton.ascent import Ascent, DualModel, Newton, Primal, Progress
+from condgrad.newton.ascent import Ascent, AscentProgress, DualModel, Newton, Primal
 from condgrad.problem import Answer, Simple, Smooth
 from condgrad.result import AnswerOfRun, Result
 from condgrad.rounding import LIFT
@@ -575,7 +575,7 @@ class RelaxedProblem(DualModel):
         here = self.smooth.at(point.G)
         return Primal(point.G, Terms(here.value, self.simple.value(point.G)), here.magnitude(here))
 
-    def ascent(self, point: RelaxedPoint, progress: Progress) -> Ascent:
+    def ascent(self, point: RelaxedPoint, progress: AscentProgress) -> Ascent:
         xp = namespace(point.v)
         e = point.entropy
         residual = point.wanted - point.columns

@@ -36,7 +36,7 @@ from condgrad.arrays import (
 )
 from condgrad.certificate import Terms
 from condgrad.kernels.streamed import compact_order
-from condgrad.newton.ascent import Ascent, DualModel, Primal, Progress
+from condgrad.newton.ascent import Ascent, AscentProgress, DualModel, Primal
 from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_potential
 from condgrad.newton.laplacian.centred import CentredLaplacian, turned
 from condgrad.newton.laplacian.hessian import Hessian, second_moments
@@ -556,7 +556,7 @@ class EntropicLaplacian(EntropicPath):
             P, Q = self.centred.outside(P, Q, self.a, self.b)
         return Linearisation(u, v, P, Q)
 
-    def ascent(self, point: PlanPoint, progress: Progress) -> Ascent:
+    def ascent(self, point: PlanPoint, progress: AscentProgress) -> Ascent:
         learnt: Learnt = progress.learnt or Learnt()
         columns = point.columns
         xp = namespace(point.columns)
@@ -605,7 +605,7 @@ class EntropicLaplacian(EntropicPath):
         direction = DualVector(dv, 0.0 * point.z.P, 0.0 * point.z.Q)
         return Ascent(direction, slope, 1, is_newton=False, learnt=learnt)
 
-    def _accuracy(self, hessian: Hessian, progress: Progress, learnt: Learnt) -> float:
+    def _accuracy(self, hessian: Hessian, progress: AscentProgress, learnt: Learnt) -> float:
         """The residual of the next direction: as small as the last step says that Newton's model is
         exact, and no smaller than the gap wanted needs (Eisenstat and Walker, SIAM J. Sci. Comput.
         17, 1996, choice 2).
