@@ -20,17 +20,24 @@ from condgrad.methods.certified_point import ObjectivePoint, Tally
 from condgrad.problem import Simple, Smooth
 from condgrad.sets import L1Ball, SolidSimplex
 from condgrad.sets.penalised import Penalised
-from condgrad.smooth import losses
 from condgrad.smooth.composite import Composite, CompositeEvaluation, is_at_hand
 from condgrad.smooth.intercept import WithIntercept
+from condgrad.smooth.separable import (
+    GammaOfScores,
+    HuberOfScores,
+    LogisticOfScores,
+    PoissonOfScores,
+    SquaredHingeOfScores,
+    Squares,
+)
 
 KINDS = (
-    losses._Squares,
-    losses._LogisticOfScores,
-    losses._SquaredHingeOfScores,
-    losses._PoissonOfScores,
-    losses._GammaOfScores,
-    losses._HuberOfScores,
+    Squares,
+    LogisticOfScores,
+    SquaredHingeOfScores,
+    PoissonOfScores,
+    GammaOfScores,
+    HuberOfScores,
 )
 """In the order of `compiled.along_path`."""
 SHARE_OF_TOLERANCE = 0.1
