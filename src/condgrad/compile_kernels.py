@@ -116,7 +116,7 @@ def fits() -> Iterator[Callable[[], Any]]:
         f = smooth.Logistic(X, y)
         parts = [simple.Ridge(1.0, on=sets.L1Ball(radius)) for radius in (1.0, 2.0)]
         null = f.at(np.zeros(X.shape[1]))
-        ahead = ball.follower(f, parts, null=null, tol=1e-6, max_iter=1)
+        ahead = ball.follow(f, parts, null=null, tol=1e-6, max_iter=1)
         return None if ahead is None else ahead.point(0)
 
     yield newton(X)

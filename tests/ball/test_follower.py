@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
-from condgrad.ball import Follower, follower
+from condgrad.ball import Follower, follow
 from condgrad.linear_model import path
 
 TOL = 1e-7
@@ -52,7 +52,7 @@ def parts_of(kind: str, ridge: float, *, positive: bool, top: float = 1.0) -> li
 
 def followed(f: Any, parts: list[Any], *, max_iter: int = 100) -> Follower | None:
     null = f.at(np.zeros(f.space.shape))
-    return follower(f, parts, null=null, tol=TOL, max_iter=max_iter)
+    return follow(f, parts, null=null, tol=TOL, max_iter=max_iter)
 
 
 def predictions(f: Any, parts: list[Any]) -> dict[int, Any]:

@@ -46,7 +46,7 @@ AT_ONCE = 1 << 23
 """So many entries of data are read, about, before somebody looks at the clock again."""
 
 
-def follower(
+def follow(
     f: Smooth, parts: Sequence[Simple], *, null: CompositeEvaluation, tol: float, max_iter: int
 ) -> Follower | None:
     """What predicts the solutions of f + g for one g after another, each with more room; None
@@ -111,7 +111,7 @@ class Follower:
             has_intercept,
             float(h.evaluate(np.zeros_like(h.y))[0]),
         )
-        self.problem = along_path.Problem(
+        self.problem = along_path.PathProblem(
             for_kernels(f.K.T),
             loss,
             is_penalised,

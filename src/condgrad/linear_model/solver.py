@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks
 from condgrad.arrays import Array, double, host, is_dense, like, namespace, product, smallest, total
-from condgrad.ball import Follower, Warm, follower
+from condgrad.ball import Follower, Warm, follow
 from condgrad.linear_model.progress import FitsLine
 from condgrad.methods.certified_point import ObjectivePoint, Tally
 from condgrad.minimize import minimize, minimize_next
@@ -270,9 +270,7 @@ class Solver:
         """What predicts the solutions of a path; None where nobody does."""
         if self.method != "auto" or self.progress or not parts:
             return None
-        return follower(
-            runs.f, parts, null=runs.null, tol=self._tol(runs.f), max_iter=self.max_iter
-        )
+        return follow(runs.f, parts, null=runs.null, tol=self._tol(runs.f), max_iter=self.max_iter)
 
     def idle_radius(self, f: Smooth, ridge: float) -> float:
         """The norm of the x without a constraint, roughly; 1 where that is 0.

@@ -47,7 +47,7 @@ class Loss(NamedTuple):
     """h(0): what compiled code adds up differs from h by a constant."""
 
 
-class Problem(NamedTuple):
+class PathProblem(NamedTuple):
     """What all sizes share."""
 
     rows: Array
@@ -125,7 +125,7 @@ def slopes_and_curvatures(loss: Loss, z: Array, b: float, theta: Array, w: Array
 
 @entry_point
 def predict(
-    problem: Problem, before: PathPoint, last: PathPoint, sizes: Array, ridges: Array
+    problem: PathProblem, before: PathPoint, last: PathPoint, sizes: Array, ridges: Array
 ) -> tuple[Any, ...]:
     """Solutions for the first of the sizes, as far as each takes few rounds.
 
@@ -169,7 +169,7 @@ def predict(
 
 @compiled
 def guess(
-    problem: Problem, before: PathPoint, last: PathPoint, size: float, ridge: float
+    problem: PathProblem, before: PathPoint, last: PathPoint, size: float, ridge: float
 ) -> tuple[PathPoint, Array]:
     """Where two solutions lead to for the next size, and the signs on its face, 0 elsewhere."""
     ahead = 0.0
@@ -218,7 +218,7 @@ def set_slope(rows: Array, theta: Array, slope: Array) -> None:
 
 @compiled
 def least_on_face(
-    problem: Problem, at: PathPoint, signs: Array, theta: Array, w: Array
+    problem: PathProblem, at: PathPoint, signs: Array, theta: Array, w: Array
 ) -> tuple[PathPoint, bool]:
     """The least point of the model at a point on a face; False where there is none."""
     face = np.flatnonzero(signs)
@@ -298,7 +298,7 @@ def solve_both(B: Array, c: float, first: Array, second: Array) -> None:
 
 
 @compiled_in_place
-def change_face(problem: Problem, here: PathPoint, signs: Array) -> bool:
+def change_face(problem: PathProblem, here: PathPoint, signs: Array) -> bool:
     """The face that slopes and signs at a point name; whether all signs were right."""
     is_right = True
     for j in range(signs.shape[0]):
@@ -313,7 +313,7 @@ def change_face(problem: Problem, here: PathPoint, signs: Array) -> bool:
 
 
 @compiled_in_place
-def is_near(problem: Problem, here: PathPoint, value: float) -> bool:
+def is_near(problem: PathProblem, here: PathPoint, value: float) -> bool:
     """Whether the gap is small, by Lemma 2: with any mu >= 0,
 
     min <c, s> + ridge |s|^2 over |s|_1 <= size is at least
