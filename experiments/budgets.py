@@ -35,13 +35,13 @@ MOST_BRANCHES = 25
 LONG = 100
 """Columns beyond which a line is long."""
 HOUSE = {
-    "tokens": 278_500,
+    "tokens": 278_350,
     "tokens in a line of code": 9.5,
     "numbers": 1_036,
     "share of long lines": 0.007,
     "share of parallel assignments": 0.01,
     "functions above 25 branches": 0,
-    "groups of modules that import each other": 1,
+    "groups of modules that import each other": 0,
     "imports from inside the ball": 0,
     "modules that minimize needs": 119,
     "class names of several classes": 0,

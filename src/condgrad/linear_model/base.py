@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condgrad import _checks
 from condgrad.arrays.inputs import each_entry_once
+from condgrad.linear_model.model_file import FittedModel
 from condgrad.linear_model.parameters import FitParameters, with_parameters
 from condgrad.linear_model.solver import Fit, Size, Solver, Task, warn_unless_converged
 from condgrad.problem import Smooth
@@ -246,8 +247,6 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
         >>> again, bool(again.predict([[3.0]]) == model.predict([[3.0]]))
         (Lasso(alpha=0.1), True)
         """
-        from condgrad.linear_model.model_file import FittedModel  # it knows all estimators
-
         check_is_fitted(self)
         FittedModel.of(self).write(Path(path))
 

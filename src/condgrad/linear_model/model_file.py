@@ -33,12 +33,10 @@ PROOF = (
 """What an estimator tells of its solution."""
 
 
-def estimators() -> dict[str, Any]:
-    """The classes that a file may name: those that fit one size of the coefficients."""
-    from condgrad import linear_model
-
-    names = [name for name in linear_model.__all__ if name[0].isupper() and name != "Path"]
-    return {name: getattr(linear_model, name) for name in names if not name.endswith("CV")}
+ESTIMATORS: dict[str, Any] = {}
+"""The classes that a file may name, by their names: those that fit one size of the coefficients.
+The package puts them here, because they know this module.
+"""
 
 
 class Naming(StrEnum):
@@ -111,7 +109,7 @@ class FittedModel:
 
     def _check_parameters(self) -> None:
         """Names that the estimator has, and numbers to fill with where it fills."""
-        known = inspect.signature(estimators()[self.estimator]).parameters
+        known = inspect.signature(ESTIMATORS[self.estimator]).parameters
         for name in self.parameters:
             _require(
                 name in known and name in PARAMETERS,
@@ -125,7 +123,7 @@ class FittedModel:
 
     def _check_classes(self) -> None:
         """Labels of one type, in rising order as the estimators keep them."""
-        if not is_classifier(estimators()[self.estimator]()):
+        if not is_classifier(ESTIMATORS[self.estimator]()):
             _require(
                 not self.classes,
                 f"classes must be empty for {self.estimator}, got {len(self.classes)}",
@@ -245,7 +243,7 @@ class FittedModel:
         parameters = dict(self.parameters)
         if isinstance(parameters.get("class_weight"), list):
             parameters["class_weight"] = dict(parameters["class_weight"])
-        return estimators()[self.estimator](**parameters)
+        return ESTIMATORS[self.estimator](**parameters)
 
     def fitted(self, features: Sequence[int] | None = None) -> Any:
         """The fitted estimator, of all features or of some by their places."""
@@ -289,19 +287,18 @@ class FittedModel:
 def selected(fitted: Any) -> tuple[str, dict[str, Any]]:
     """The class and the parameters of a model, or of what a search has selected."""
     name = type(fitted).__name__.removesuffix("CV")
-    known = estimators()
     _require(
-        name in known and type(fitted).__module__.startswith("condgrad."),
+        name in ESTIMATORS and type(fitted).__module__.startswith("condgrad."),
         f"save is for the estimators of condgrad.linear_model, not for {type(fitted).__name__}",
     )
     given = fitted.get_params(deep=False)
-    if type(fitted) is not known[name]:
+    if type(fitted) is not ESTIMATORS[name]:
         given |= {
             each: getattr(fitted, f"{each}_") for each in PARAMETERS if hasattr(fitted, f"{each}_")
         }
         given["penalty"] = "elasticnet"  # a search has the share of |coef|_1 alone
     found = {}
-    for parameter in inspect.signature(known[name]).parameters.values():
+    for parameter in inspect.signature(ESTIMATORS[name]).parameters.values():
         value = _plain(given.get(parameter.name, parameter.default))
         if parameter.name in PARAMETERS and value != parameter.default:
             found[parameter.name] = value
@@ -454,7 +451,7 @@ def _proof(value: Any) -> dict[str, Any]:
 
 
 FIELDS: Mapping[str, Callable[[Any], Any]] = {
-    "estimator": _among(lambda: list(estimators())),
+    "estimator": _among(lambda: list(ESTIMATORS)),
     "parameters": _parameters,
     "classes": lambda value: () if value == [] else _entries(_label)(value),
     "naming": lambda value: Naming(_among(lambda: [each.value for each in Naming])(value)),
