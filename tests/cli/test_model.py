@@ -20,7 +20,7 @@ from condgrad.cli.fit import CONSTRAINED, PENALISED
 from condgrad.cli.predict import predictor, read_model
 from condgrad.cli.report import BadInput
 from condgrad.cli.training import CLASSIFYING
-from condgrad.linear_model.model_file import ESTIMATORS, FIELDS, FittedModel, Naming
+from condgrad.linear_model.model_file import FIELDS, NAMED_ESTIMATORS, FittedModel, Naming
 from condgrad.linear_model.path import ESTIMATORS, LOSSES
 from tests.linear_model import drawn
 
@@ -33,8 +33,8 @@ LABELS = st.one_of(
 
 @st.composite
 def models(draw: st.DrawFn) -> FittedModel:
-    name = draw(st.sampled_from(sorted(ESTIMATORS)))
-    labels = is_classifier(ESTIMATORS[name]())
+    name = draw(st.sampled_from(sorted(NAMED_ESTIMATORS)))
+    labels = is_classifier(NAMED_ESTIMATORS[name]())
     classes: tuple[Any, ...] = tuple(sorted(draw(LABELS))) if labels else ()
     naming = draw(st.sampled_from(Naming))
     names = st.text() if naming is Naming.HEADER else st.integers(1, 999_999_999).map(str)

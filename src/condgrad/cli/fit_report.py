@@ -17,7 +17,7 @@ from condgrad import pictures
 from condgrad.cli import report
 from condgrad.cli.report import shortened
 from condgrad.cli.training import CLASSIFYING, DROP_COLUMNS, DROP_ROWS, TrainingData
-from condgrad.linear_model.model_file import ESTIMATORS
+from condgrad.linear_model.model_file import NAMED_ESTIMATORS
 from condgrad.linear_model.progress import FitsLine
 from condgrad.linear_model.solver import Size
 
@@ -81,7 +81,7 @@ def text(problem: TrainingData, settings: Any, request: Any, solved: Any, facts:
         block[(block.index == 0) | (block.standardised_coefficient != 0)]
         for block in solved.coefficients
     ]
-    objective = inspect.getdoc(ESTIMATORS[solved.model.estimator]) or problem.loss
+    objective = inspect.getdoc(NAMED_ESTIMATORS[solved.model.estimator]) or problem.loss
     return template.render(
         file=Path(problem.table.source).name,
         problem=problem,

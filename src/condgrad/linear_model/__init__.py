@@ -19,7 +19,7 @@ from condgrad.linear_model.generalized import (
     PoissonRegressor,
     PoissonRegressorCV,
 )
-from condgrad.linear_model.model_file import ESTIMATORS, load
+from condgrad.linear_model.model_file import NAMED_ESTIMATORS, load
 from condgrad.linear_model.path import Path, path
 from condgrad.linear_model.penalised import ElasticNet, Lasso, LinearSVC, LogisticRegression
 from condgrad.linear_model.penalty_search import (
@@ -56,7 +56,7 @@ __all__ = [
     "path",
 ]
 
-ESTIMATORS.update(
+NAMED_ESTIMATORS.update(
     (each.__name__, each)
     for each in (
         ConstrainedElasticNet,

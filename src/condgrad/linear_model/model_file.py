@@ -33,7 +33,7 @@ PROOF = (
 """What an estimator tells of its solution."""
 
 
-ESTIMATORS: dict[str, Any] = {}
+NAMED_ESTIMATORS: dict[str, Any] = {}
 """The classes that a file may name, by their names: those that fit one size of the coefficients.
 The package puts them here, because they know this module.
 """
@@ -109,7 +109,7 @@ class FittedModel:
 
     def _check_parameters(self) -> None:
         """Names that the estimator has, and numbers to fill with where it fills."""
-        known = inspect.signature(ESTIMATORS[self.estimator]).parameters
+        known = inspect.signature(NAMED_ESTIMATORS[self.estimator]).parameters
         for name in self.parameters:
             _require(
                 name in known and name in PARAMETERS,
@@ -123,7 +123,7 @@ class FittedModel:
 
     def _check_classes(self) -> None:
         """Labels of one type, in rising order as the estimators keep them."""
-        if not is_classifier(ESTIMATORS[self.estimator]()):
+        if not is_classifier(NAMED_ESTIMATORS[self.estimator]()):
             _require(
                 not self.classes,
                 f"classes must be empty for {self.estimator}, got {len(self.classes)}",
@@ -243,7 +243,7 @@ class FittedModel:
         parameters = dict(self.parameters)
         if isinstance(parameters.get("class_weight"), list):
             parameters["class_weight"] = dict(parameters["class_weight"])
-        return ESTIMATORS[self.estimator](**parameters)
+        return NAMED_ESTIMATORS[self.estimator](**parameters)
 
     def fitted(self, features: Sequence[int] | None = None) -> Any:
         """The fitted estimator, of all features or of some by their places."""
@@ -288,17 +288,17 @@ def selected(fitted: Any) -> tuple[str, dict[str, Any]]:
     """The class and the parameters of a model, or of what a search has selected."""
     name = type(fitted).__name__.removesuffix("CV")
     _require(
-        name in ESTIMATORS and type(fitted).__module__.startswith("condgrad."),
+        name in NAMED_ESTIMATORS and type(fitted).__module__.startswith("condgrad."),
         f"save is for the estimators of condgrad.linear_model, not for {type(fitted).__name__}",
     )
     given = fitted.get_params(deep=False)
-    if type(fitted) is not ESTIMATORS[name]:
+    if type(fitted) is not NAMED_ESTIMATORS[name]:
         given |= {
             each: getattr(fitted, f"{each}_") for each in PARAMETERS if hasattr(fitted, f"{each}_")
         }
         given["penalty"] = "elasticnet"  # a search has the share of |coef|_1 alone
     found = {}
-    for parameter in inspect.signature(ESTIMATORS[name]).parameters.values():
+    for parameter in inspect.signature(NAMED_ESTIMATORS[name]).parameters.values():
         value = _plain(given.get(parameter.name, parameter.default))
         if parameter.name in PARAMETERS and value != parameter.default:
             found[parameter.name] = value
@@ -451,7 +451,7 @@ def _proof(value: Any) -> dict[str, Any]:
 
 
 FIELDS: Mapping[str, Callable[[Any], Any]] = {
-    "estimator": _among(lambda: list(ESTIMATORS)),
+    "estimator": _among(lambda: list(NAMED_ESTIMATORS)),
     "parameters": _parameters,
     "classes": lambda value: () if value == [] else _entries(_label)(value),
     "naming": lambda value: Naming(_among(lambda: [each.value for each in Naming])(value)),
