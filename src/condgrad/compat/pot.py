@@ -643,6 +643,7 @@ def _needed_labels(source: Domain, kind: type) -> Any:
     return source.labels
 
 
+@dataclass(eq=False, repr=False)
 class SinkhornTransport(_PotTransport):
     """`ot.da.SinkhornTransport`: entropy alone.
 
@@ -695,35 +696,23 @@ class SinkhornTransport(_PotTransport):
     ((40, 2), True)
     """
 
-    def __init__(
-        self,
-        reg_e: float = 1.0,
-        method: str = "sinkhorn_log",
-        max_iter: int = 1000,
-        tol: float = 1e-8,
-        verbose: bool = False,
-        log: bool = False,
-        metric: str = "sqeuclidean",
-        norm: str | None = None,
-        distribution_estimation: Callable[[Any], Any] | None = None,
-        out_of_sample_map: str = "continuous",
-        limit_max: float = np.inf,
-    ) -> None:
-        self.reg_e = reg_e
-        self.method = method
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
-        self.log = log
-        self.metric = metric
-        self.norm = norm
-        self.distribution_estimation = distribution_estimation
-        if out_of_sample_map not in ("continuous", "ferradans"):
+    reg_e: float = 1.0
+    method: str = "sinkhorn_log"
+    max_iter: int = 1000
+    tol: float = 1e-8
+    verbose: bool = False
+    log: bool = False
+    metric: str = "sqeuclidean"
+    norm: str | None = None
+    distribution_estimation: Callable[[Any], Any] | None = None
+    out_of_sample_map: str = "continuous"
+    limit_max: float = np.inf
+
+    def __post_init__(self) -> None:
+        if self.out_of_sample_map not in ("continuous", "ferradans"):
             raise ValueError(
-                f"out_of_sample_map must be 'continuous' or 'ferradans', got {out_of_sample_map!r}"
+                f"out_of_sample_map must be 'continuous' or 'ferradans', got {self.out_of_sample_map!r}"
             )
-        self.out_of_sample_map = out_of_sample_map
-        self.limit_max = limit_max
 
     def _solved(self, cost: Any, source: Domain, target: Domain, spread: float) -> TransportResult:
         return solve_transport(
@@ -747,6 +736,7 @@ class SinkhornTransport(_PotTransport):
         return weights @ like(onto.X, X)
 
 
+@dataclass(eq=False, repr=False)
 class UnbalancedSinkhornTransport(_PotTransport):
     """`ot.da.UnbalancedSinkhornTransport`: entropy, and marginals that may differ from the weights
     at a price.
@@ -777,33 +767,18 @@ class UnbalancedSinkhornTransport(_PotTransport):
     ((40, 2), True)
     """
 
-    def __init__(
-        self,
-        reg_e: float = 1.0,
-        reg_m: float = 0.1,
-        method: str = "sinkhorn",
-        max_iter: int = 10,
-        tol: float = 1e-9,
-        verbose: bool = False,
-        log: bool = False,
-        metric: str = "sqeuclidean",
-        norm: str | None = None,
-        distribution_estimation: Callable[[Any], Any] | None = None,
-        out_of_sample_map: str = "ferradans",
-        limit_max: float = 10.0,
-    ) -> None:
-        self.reg_e = reg_e
-        self.reg_m = reg_m
-        self.method = method
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
-        self.log = log
-        self.metric = metric
-        self.norm = norm
-        self.distribution_estimation = distribution_estimation
-        self.out_of_sample_map = out_of_sample_map
-        self.limit_max = limit_max
+    reg_e: float = 1.0
+    reg_m: float = 0.1
+    method: str = "sinkhorn"
+    max_iter: int = 10
+    tol: float = 1e-9
+    verbose: bool = False
+    log: bool = False
+    metric: str = "sqeuclidean"
+    norm: str | None = None
+    distribution_estimation: Callable[[Any], Any] | None = None
+    out_of_sample_map: str = "ferradans"
+    limit_max: float = 10.0
 
     def fit(self, Xs: Any = None, ys: Any = None, Xt: Any = None, yt: Any = None) -> Self:  # type: ignore[override]
         """Find the plan. ys and yt are classes, -1 or NaN if unknown."""
@@ -828,6 +803,7 @@ class UnbalancedSinkhornTransport(_PotTransport):
         return TransportResult(problem, replace(found.result, x=found.plan))
 
 
+@dataclass(eq=False, repr=False)
 class EMDTransport(_PotTransport):
     """`ot.da.EMDTransport`: no regulariser, a linear program.
 
@@ -851,28 +827,19 @@ class EMDTransport(_PotTransport):
     (40, True)
     """
 
-    def __init__(
-        self,
-        metric: str = "sqeuclidean",
-        norm: str | None = None,
-        log: bool = False,
-        distribution_estimation: Callable[[Any], Any] | None = None,
-        out_of_sample_map: str = "ferradans",
-        limit_max: float = 10.0,
-        max_iter: int = 100_000,
-    ) -> None:
-        self.metric = metric
-        self.norm = norm
-        self.log = log
-        self.distribution_estimation = distribution_estimation
-        self.out_of_sample_map = out_of_sample_map
-        self.limit_max = limit_max
-        self.max_iter = max_iter
+    metric: str = "sqeuclidean"
+    norm: str | None = None
+    log: bool = False
+    distribution_estimation: Callable[[Any], Any] | None = None
+    out_of_sample_map: str = "ferradans"
+    limit_max: float = 10.0
+    max_iter: int = 100_000
 
     def _solved(self, cost: Any, source: Domain, target: Domain, spread: float) -> TransportResult:
         return solve_transport(cost, source.mass, target.mass, entropy=0.0, max_iter=self.max_iter)
 
 
+@dataclass(eq=False, repr=False)
 class SinkhornLpl1Transport(_PotTransport):
     """`ot.da.SinkhornLpl1Transport`: entropy and concave class groups, see `sinkhorn_lpl1_mm`.
 
@@ -901,33 +868,18 @@ class SinkhornLpl1Transport(_PotTransport):
     ((40, 2), True)
     """
 
-    def __init__(
-        self,
-        reg_e: float = 1.0,
-        reg_cl: float = 0.1,
-        max_iter: int = 10,
-        max_inner_iter: int = 200,
-        log: bool = False,
-        tol: float = 1e-8,
-        verbose: bool = False,
-        metric: str = "sqeuclidean",
-        norm: str | None = None,
-        distribution_estimation: Callable[[Any], Any] | None = None,
-        out_of_sample_map: str = "ferradans",
-        limit_max: float = np.inf,
-    ) -> None:
-        self.reg_e = reg_e
-        self.reg_cl = reg_cl
-        self.max_iter = max_iter
-        self.max_inner_iter = max_inner_iter
-        self.log = log
-        self.tol = tol
-        self.verbose = verbose
-        self.metric = metric
-        self.norm = norm
-        self.distribution_estimation = distribution_estimation
-        self.out_of_sample_map = out_of_sample_map
-        self.limit_max = limit_max
+    reg_e: float = 1.0
+    reg_cl: float = 0.1
+    max_iter: int = 10
+    max_inner_iter: int = 200
+    log: bool = False
+    tol: float = 1e-8
+    verbose: bool = False
+    metric: str = "sqeuclidean"
+    norm: str | None = None
+    distribution_estimation: Callable[[Any], Any] | None = None
+    out_of_sample_map: str = "ferradans"
+    limit_max: float = np.inf
 
     def _solved(self, cost: Any, source: Domain, target: Domain, spread: float) -> TransportResult:
         return _majorised(
@@ -944,6 +896,7 @@ class SinkhornLpl1Transport(_PotTransport):
         )
 
 
+@dataclass(eq=False, repr=False)
 class SinkhornL1l2Transport(_PotTransport):
     """`ot.da.SinkhornL1l2Transport`: entropy and class groups, see `sinkhorn_l1l2_gl`.
 
@@ -971,33 +924,18 @@ class SinkhornL1l2Transport(_PotTransport):
     ((40, 2), True)
     """
 
-    def __init__(
-        self,
-        reg_e: float = 1.0,
-        reg_cl: float = 0.1,
-        max_iter: int = 10,
-        max_inner_iter: int = 200,
-        tol: float = 1e-8,
-        verbose: bool = False,
-        log: bool = False,
-        metric: str = "sqeuclidean",
-        norm: str | None = None,
-        distribution_estimation: Callable[[Any], Any] | None = None,
-        out_of_sample_map: str = "ferradans",
-        limit_max: float = 10.0,
-    ) -> None:
-        self.reg_e = reg_e
-        self.reg_cl = reg_cl
-        self.max_iter = max_iter
-        self.max_inner_iter = max_inner_iter
-        self.tol = tol
-        self.verbose = verbose
-        self.log = log
-        self.metric = metric
-        self.norm = norm
-        self.distribution_estimation = distribution_estimation
-        self.out_of_sample_map = out_of_sample_map
-        self.limit_max = limit_max
+    reg_e: float = 1.0
+    reg_cl: float = 0.1
+    max_iter: int = 10
+    max_inner_iter: int = 200
+    tol: float = 1e-8
+    verbose: bool = False
+    log: bool = False
+    metric: str = "sqeuclidean"
+    norm: str | None = None
+    distribution_estimation: Callable[[Any], Any] | None = None
+    out_of_sample_map: str = "ferradans"
+    limit_max: float = 10.0
 
     def _solved(self, cost: Any, source: Domain, target: Domain, spread: float) -> TransportResult:
         return solve_transport(
@@ -1012,6 +950,7 @@ class SinkhornL1l2Transport(_PotTransport):
         )
 
 
+@dataclass(eq=False, repr=False)
 class EMDLaplaceTransport(_PotTransport):
     """`ot.da.EMDLaplaceTransport`: a Laplacian without entropy, see `emd_laplace`.
 
@@ -1043,39 +982,21 @@ class EMDLaplaceTransport(_PotTransport):
     ((40, 2), True)
     """
 
-    def __init__(
-        self,
-        reg_type: str = "pos",
-        reg_lap: float = 1.0,
-        reg_src: float = 1.0,
-        metric: str = "sqeuclidean",
-        norm: str | None = None,
-        similarity: str = "knn",
-        similarity_param: float | None = None,
-        max_iter: int = 100,
-        tol: float = 1e-9,
-        max_inner_iter: int = 100_000,
-        inner_tol: float = 1e-9,
-        log: bool = False,
-        verbose: bool = False,
-        distribution_estimation: Callable[[Any], Any] | None = None,
-        out_of_sample_map: str = "ferradans",
-    ) -> None:
-        self.reg_type = reg_type
-        self.reg_lap = reg_lap
-        self.reg_src = reg_src
-        self.metric = metric
-        self.norm = norm
-        self.similarity = similarity
-        self.similarity_param = similarity_param
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_inner_iter = max_inner_iter
-        self.inner_tol = inner_tol
-        self.log = log
-        self.verbose = verbose
-        self.distribution_estimation = distribution_estimation
-        self.out_of_sample_map = out_of_sample_map
+    reg_type: str = "pos"
+    reg_lap: float = 1.0
+    reg_src: float = 1.0
+    metric: str = "sqeuclidean"
+    norm: str | None = None
+    similarity: str = "knn"
+    similarity_param: float | None = None
+    max_iter: int = 100
+    tol: float = 1e-9
+    max_inner_iter: int = 100_000
+    inner_tol: float = 1e-9
+    log: bool = False
+    verbose: bool = False
+    distribution_estimation: Callable[[Any], Any] | None = None
+    out_of_sample_map: str = "ferradans"
 
     def _solved(self, cost: Any, source: Domain, target: Domain, spread: float) -> TransportResult:
         C = _array_of(cost)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -133,7 +133,7 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
     classes_cost: float = 10.0
     """What moving mass between known classes costs, over the largest cost."""
 
-    # what every subclass declares in its __init__, as scikit-learn wants
+    # parameters, which every subclass declares
     entropy: float | str
     metric: str
     norm: str | None
@@ -610,7 +610,31 @@ class _Side:
         )
 
 
-class EntropicTransport(ByKeyword, PlanTransformer):
+@dataclass(kw_only=True, eq=False, repr=False)
+class EntropicPlanTransformer(ByKeyword, PlanTransformer):
+    """The parameters of all estimators here; those of `compat` have the names of other packages."""
+
+    entropy: float | str = field(default="auto", kw_only=False)
+    metric: str = "sqeuclidean"
+    norm: str | None = None
+    tol: float = 1e-6
+    max_iter: int = 1000
+    method: str = "auto"
+    time_limit: float | None = None
+    verbose: bool = False
+
+
+@dataclass(kw_only=True)
+class LaplacianParameters:
+    """Those of `LaplaceTransport` alone: as its last base they come before others in its signature."""
+
+    neighbors: int = 10
+    normalized: bool = True
+    source: float = 1.0
+    target: float = 1.0
+
+
+class EntropicTransport(EntropicPlanTransformer):
     """Transport with entropy alone.
 
     All estimators of this kind count copies of a point as one point with their total weight.
@@ -665,29 +689,9 @@ class EntropicTransport(ByKeyword, PlanTransformer):
     ((40, 2), True)
     """
 
-    def __init__(
-        self,
-        entropy: float | str = "auto",
-        *,
-        metric: str = "sqeuclidean",
-        norm: str | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        method: str = "auto",
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.entropy = entropy
-        self.metric = metric
-        self.norm = norm
-        self.tol = tol
-        self.max_iter = max_iter
-        self.method = method
-        self.time_limit = time_limit
-        self.verbose = verbose
 
-
-class LaplaceTransport(ByKeyword, PlanTransformer):
+@dataclass(kw_only=True, eq=False, repr=False)
+class LaplaceTransport(EntropicPlanTransformer, LaplacianParameters):
     """Transport with entropy and Laplacian: neighbours move together.
 
     Both domains are centred for the regulariser, so shifts do not change the plan.
@@ -727,36 +731,7 @@ class LaplaceTransport(ByKeyword, PlanTransformer):
     1.0
     """
 
-    def __init__(
-        self,
-        entropy: float | str = "auto",
-        weight: float | str = "auto",
-        *,
-        neighbors: int = 10,
-        normalized: bool = True,
-        source: float = 1.0,
-        target: float = 1.0,
-        metric: str = "sqeuclidean",
-        norm: str | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        method: str = "auto",
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.entropy = entropy
-        self.weight = weight
-        self.neighbors = neighbors
-        self.normalized = normalized
-        self.source = source
-        self.target = target
-        self.metric = metric
-        self.norm = norm
-        self.tol = tol
-        self.max_iter = max_iter
-        self.method = method
-        self.time_limit = time_limit
-        self.verbose = verbose
+    weight: float | str = field(default="auto", kw_only=False)
 
     def _regularizers(self, source: Domain, target: Domain, spread: float) -> Sequence[Regularizer]:
         domains = (source, target)
@@ -801,7 +776,8 @@ class LaplaceTransport(ByKeyword, PlanTransformer):
         ]
 
 
-class GroupTransport(ByKeyword, PlanTransformer):
+@dataclass(kw_only=True, eq=False, repr=False)
+class GroupTransport(EntropicPlanTransformer):
     """Transport with entropy and class groups: all members of a class send mass to the same
     targets.
 
@@ -834,28 +810,7 @@ class GroupTransport(ByKeyword, PlanTransformer):
     ((40, 40), True, True)
     """
 
-    def __init__(
-        self,
-        entropy: float | str = "auto",
-        weight: float | str = "auto",
-        *,
-        metric: str = "sqeuclidean",
-        norm: str | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        method: str = "auto",
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.entropy = entropy
-        self.weight = weight
-        self.metric = metric
-        self.norm = norm
-        self.tol = tol
-        self.max_iter = max_iter
-        self.method = method
-        self.time_limit = time_limit
-        self.verbose = verbose
+    weight: float | str = field(default="auto", kw_only=False)
 
     def _regularizers(self, source: Domain, target: Domain, spread: float) -> Sequence[Regularizer]:
         if source.labels is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from condgrad.transport.costs import SquaredEuclidean
 from condgrad.transport.gromov import gromov
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Match samples of two spaces by the distances within each. The two spaces may have different
     features.
@@ -60,26 +62,14 @@ class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ((30, 3), True)
     """
 
-    def __init__(
-        self,
-        entropy: float = 0.0,
-        *,
-        metric: str = "sqeuclidean",
-        loss: str = "square",
-        starts: int = 4,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        time_limit: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.entropy = entropy
-        self.metric = metric
-        self.loss = loss
-        self.starts = starts
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.seed = seed
+    entropy: float = field(default=0.0, kw_only=False)
+    metric: str = "sqeuclidean"
+    loss: str = "square"
+    starts: int = 4
+    tol: float = 1e-6
+    max_iter: int = 10_000
+    time_limit: float | None = None
+    seed: int = 0
 
     def fit(self, Xs: Any, ys: Any = None, Xt: Any = None, *, a: Any = None, b: Any = None) -> Self:
         """Find the plan between two samples. `a` and `b` are weights; `ys` is ignored."""
