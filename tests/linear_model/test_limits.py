@@ -203,7 +203,7 @@ def test_a_choice_among_cut_fits_warns(kind: type) -> None:
         model = kind(radii=RADII, ridges=[0.5], cv=2, time_limit=0.0, tol=1e-12).fit(X, Y)
     first, second = (str(warning.message) for warning in seen)
     assert first.startswith(
-        "the time limit of 0 s cut 6 of the 6 fits short, 6 of them before anything was proved, by"
+        "the time limit of 0 s cut 6 of the 6 fits short (6 of them without any proof). "
     )
     assert proof(np.max(model.dual_gap_)) in second
     assert all(warning.filename == __file__ for warning in seen)

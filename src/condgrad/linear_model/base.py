@@ -210,10 +210,10 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
         return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
 
     def sparsify(self) -> Self:
-        """Convert `coef_` to a SciPy sparse matrix. This saves memory if most coefficients are 0.
-        Predictions stay the same.
+        """Convert `coef_` to a SciPy sparse matrix.
 
-        A `coef_` with one row becomes a matrix with one row.
+        This saves memory if most coefficients are 0. Predictions stay the same. A vector becomes a
+        matrix with one row.
         """
         check_is_fitted(self)
         self.coef_ = scipy.sparse.csr_matrix(self.coef_)
@@ -228,8 +228,8 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a file of plain JSON, for `condgrad.linear_model.load`.
 
-        This is the format of `condgrad fit`, and `condgrad predict` reads it too. It has no pickle.
-        A search (`...CV`) is saved as its selected model, without the scores.
+        The command `condgrad fit` writes the same format, and `condgrad predict` reads it. The file
+        has no pickle. A search (`...CV`) is saved as its selected model, without the scores.
 
         Parameters
         ----------
@@ -374,15 +374,14 @@ class SingleFit(LinearEstimator):
         Parameters
         ----------
         X : array, DataFrame, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
-            Data of Dask stay on its workers, in blocks of rows, dense or SciPy sparse. Only sums
-            come back.
+            The data. Data of Dask stay on its workers, in blocks of rows, dense or SciPy sparse.
+            Only sums over the rows come back.
         y : array, shape (samples,)
-            For data of Dask: a Dask array or an array.
+            The targets, or the labels of the classes. For data of Dask: a Dask array or an array.
         sample_weight : array, shape (samples,), optional
-            Weights >= 0. A sample of weight 2 counts as two samples, and a sample of weight 0 does
-            not count.
+            Weights >= 0; by default all are 1. A sample of weight 2 counts as two samples.
         offset : array, shape (samples,), optional
-            A known part of each score, added to X coef + intercept. `predict` takes an offset too.
+            Known numbers that are added to X coef + intercept. `predict` takes an offset too.
         """
         X, y, sample_weight = self._data(X, y, sample_weight)
         tasks = self._tasks(X, y, sample_weight, checked_offset(offset, X))

@@ -99,8 +99,9 @@ class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # ty
 
     @block_by_block
     def decision_function(self, X: Any, offset: Any = None) -> Any:
-        """X coef' + intercept, plus the offset. The shape is (samples,) for two classes, otherwise
-        (samples, classes).
+        """The scores X coef' + intercept, plus the offset if there is one.
+
+        The shape is (samples,) for two classes, otherwise (samples, classes).
         """
         scores = self._scores(X, offset)
         return scores[:, 0] if scores.shape[1] == 1 else scores
@@ -168,8 +169,9 @@ class LogisticClassifier(LinearClassifier):
 
     @block_by_block
     def predict_proba(self, X: Any, offset: Any = None) -> Any:
-        """The probability of each class, in the order of `classes_`. For "ovr" the probabilities
-        are scaled to the sum 1.
+        """The probability of each class, in the order of `classes_`.
+
+        With multi_class="ovr", the probabilities of a sample are scaled to the sum 1.
         """
         return np.exp(self.predict_log_proba(X, offset))
 
@@ -203,97 +205,102 @@ class ConstrainedLogisticRegression(RadiusFit, LogisticClassifier):
     """Minimise sum_i w_i log(1 + exp(-y_i (x_i.coef + intercept))) + ridge |coef|_2^2 subject to
     |coef|_1 <= radius.
 
-    Every fit has a proof: the objective is at most `dual_gap_` above its minimum. With a ridge, the
-    coefficients are within sqrt(dual_gap_ / ridge) of the best ones. The intercept has no penalty.
-    The first fits on a machine use projected gradients, while kernels are compiled in the
-    background for about half a minute.
+    Every fit has a proof: the objective is at most `dual_gap_` above its minimum. With ridge > 0,
+    the coefficients are within sqrt(dual_gap_ / ridge) of the best ones. The intercept has no
+    penalty. On a new machine, fast code is compiled in the background for about half a minute. Fits
+    in this time use projected gradients, which are slower.
 
     Parameters
     ----------
-    radius : float
+    radius : float, default 1.0
         The bound on |coef|_1; at least 0.
-    ridge : float
+    ridge : float, default 0.5
         The weight of |coef|_2^2; at least 0. The penalty of
         `sklearn.linear_model.LogisticRegression(C=1)` is 0.5.
-    fit_intercept : bool
-    standardize : bool
-        Measure each coefficient in units of its feature, as glmnet does by default: both norms are
-        of coef * deviation. The deviation is the (weighted) standard deviation of the feature, or 1
-        if this is 0. `coef_` is in the units of X.
+    fit_intercept : bool, default True
+        Fit an intercept. Without it, the intercept is 0.
+    standardize : bool, default False
+        Multiply each coefficient in both norms by the (weighted) standard deviation of its feature,
+        or by 1 if this is 0. Then the units of the features do not matter. glmnet does so by
+        default. `coef_` is in the units of X.
     penalty_factors : array, shape (features,), optional
-        A factor >= 0 for each coefficient in both norms, in addition to `standardize`: sum_j
-        factor_j |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature with factor 2
-        enters the model only if the loss falls twice as steeply along it. A feature with factor 0
-        has no penalty and is always in the model. If it is a combination of other features with
-        factor 0, its coefficient is 0, with a warning. If features with factor 0 separate the
-        classes by themselves, this is an error. A factor of 0 does not work with Dask's data,
-        `positive` or a softmax loss.
+        One factor >= 0 for each feature; by default all are 1. The constraint is sum_j factor_j
+        |coef_j| <= radius, and the penalty is ridge sum_j (factor_j coef_j)^2. `standardize`
+        multiplies the factors. A larger factor makes it harder for a feature to enter the model. A
+        feature with factor 0 has no penalty, so it is always in the model. If such a feature is a
+        combination of other such features, its coefficient is 0, and a warning says so.
+        If such features separate the classes by themselves, this is an error. A factor of 0 does
+        not work with data of Dask, with `positive`, or with multi_class="multinomial".
     impute : {"median", "mean"}, optional
-        Replace a missing entry (NaN) of X by the median or the mean of its feature in the samples
-        of the fit. In a search, each fold uses its own training samples. `predict` uses the same
-        numbers as the fit. By default a missing entry is an error. Not for Dask's data.
-    positive : bool
+        Replace each missing entry (NaN) of X by the median or the mean of its feature. By default a
+        missing entry is an error. The median or mean is that of the samples of the fit, and
+        `predict` uses it too. In a search, each fold uses its own training samples. Not for data of
+        Dask.
+    positive : bool, default False
         Allow no negative coefficients.
     groups : sequence, optional
-        A label for each feature, such as its gene, or the variable that it encodes. Features with
-        the same label are a group. Then the sum of the Euclidean norms of the groups replaces
-        |coef|_1, and whole groups are 0.
-    multi_class : {"ovr", "multinomial"}
+        One label for each feature, such as the name of its gene. Features with the same label form
+        a group. Then `radius` bounds the sum of the Euclidean norms of the groups, instead of
+        |coef|_1. Coefficients of a group are 0 together.
+    multi_class : {"ovr", "multinomial"}, default "ovr"
         For three classes or more. "ovr" fits each class against the rest, each with its own
-        constraint. "multinomial" minimises one softmax loss, -sum_i w_i log p(y_i), with one radius
-        for all coefficients together.
+        constraint. "multinomial" minimises one softmax loss, -sum_i w_i log p(y_i). Then the radius
+        bounds the norm of all coefficients together.
     class_weight : dict or "balanced", optional
         Weights of the classes; they multiply `sample_weight`. "balanced" gives all classes the same
-        total weight.
-    tol : float
+        total weight. By default all weights are 1.
+    tol : float, default 1e-6
         Stop at `relative_gap_ <= tol`. In float32 the smallest tolerance is 1.2e-5, because
         rounding allows no better proof.
-    max_iter : int
-        The largest number of iterations of one fit, for every method. A step of Newton's method is
-        one iteration.
-    warm_start : bool
-        Start from the last coefficients.
-    method : str
-        As in `condgrad.minimize`.
+    max_iter : int, default 10_000
+        The largest number of iterations of one fit. A step of Newton's method is one iteration.
+    warm_start : bool, default False
+        Start from the coefficients of the previous `fit`.
+    method : str, default "auto"
+        The algorithm, by its name in `condgrad.minimize`. "auto" takes the fastest that fits.
     time_limit : float, optional
         Limit for `fit` in seconds. At the limit, `fit` keeps its best solution so far, and warns.
-    verbose : bool
-        Show a live line on the terminal.
+    verbose : bool, default False
+        Show progress on the terminal, in one line.
 
     Attributes
     ----------
     classes_ : array
-    coef_ : array, shape (1, features) for two classes, else (classes, features)
-    intercept_ : array, with an entry for each row of `coef_`
+        The labels, sorted.
+    coef_ : array, shape (1, features) for two classes, otherwise (classes, features)
+        The coefficients.
+    intercept_ : array
+        One intercept for each row of `coef_`.
     n_iter_ : array
-        An entry for each problem: one for two classes or "multinomial", otherwise one for each
-        class.
+        The number of iterations of each problem. This array and the next ones have one entry for
+        two classes or "multinomial". Otherwise they have one entry for each class.
     objective_ : array
-        The value of the objective at the solution. This array and all below have an entry for each
-        problem.
+        The value of the objective at the solution.
     dual_gap_ : array
         An upper bound on the distance of the objective from its minimum.
     relative_gap_ : array
-        `dual_gap_` divided by `objective_`, or by a hundredth of the objective of the null model
-        (all coefficients 0), whichever is larger.
+        `dual_gap_ / max(objective_, null / 100)`. Here null is the objective if all coefficients
+        are 0.
     radius_ : float
-        The radius.
+        The bound `radius`.
     multiplier_ : array
         The equivalent penalty mu: the same coefficients minimise loss + ridge |coef|_2^2 + mu
-        |coef|_1 without a constraint (in the norm of `standardize` and `penalty_factors`). It is
+        |coef|_1, without a constraint. `standardize` and `penalty_factors` change both norms. mu is
         exactly 0 if the constraint is not active.
     fill_values_ : array, shape (features,)
-        What replaces missing entries, if `impute` is given.
+        The number that replaces a missing entry of each feature. Only with `impute`.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        The number of features, and their names if X is a DataFrame.
 
     Notes
     -----
-    For two classes `sklearn.linear_model.LogisticRegression(C=C, l1_ratio=l1_ratio, solver="saga")`
-    (before version 1.8 with `penalty="elasticnet"`) has the same solution if `l1_ratio / C =
-    multiplier_` and `(1 - l1_ratio) / C = 2 * ridge`. So `C = 1 / (multiplier_ + 2 * ridge)`. In
-    glmnet, with n samples and `standardize=FALSE`, take `lambda * alpha = multiplier_ / n` and
-    `lambda * (1 - alpha) = 2 * ridge / n`.
+    How to get the same solution elsewhere, for two classes:
+
+    - scikit-learn: `LogisticRegression(C=C, l1_ratio=l1_ratio, solver="saga")` with `C = 1 /
+      (multiplier_ + 2 * ridge)` and `l1_ratio = C * multiplier_`. Before version 1.8, add
+      `penalty="elasticnet"`.
+    - glmnet, with n samples and `standardize=FALSE`: `lambda * alpha = multiplier_ / n` and
+      `lambda * (1 - alpha) = 2 * ridge / n`.
 
     Examples
     --------
@@ -312,16 +319,16 @@ class ConstrainedLinearSVC(RadiusFit, HingeClassifier):
     """Minimise sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + ridge |coef|_2^2 subject to
     |coef|_1 <= radius.
 
-    With several classes, each class is fitted against the rest. The penalty of
-    `sklearn.svm.LinearSVC(C=1)` is a ridge of 0.5, but it also penalises the intercept. If several
-    intercepts separate the data with a margin, the one in the middle is taken.
+    With three classes or more, each class is fitted against the rest. The intercept has no penalty.
+    If several intercepts separate the data with a margin, the fit takes the one in the middle.
 
     Parameters
     ----------
-    radius : float
+    radius : float, default 1.0
         The bound on |coef|_1; at least 0.
-    ridge : float
-        The weight of |coef|_2^2; at least 0.
+    ridge : float, default 0.5
+        The weight of |coef|_2^2; at least 0. `sklearn.svm.LinearSVC(C=1)` has 0.5, and also
+        penalises the intercept.
     fit_intercept, standardize, penalty_factors, impute, positive, groups, class_weight
         As in `ConstrainedLogisticRegression`.
     tol, max_iter, warm_start, method, time_limit, verbose

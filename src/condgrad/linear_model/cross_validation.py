@@ -97,20 +97,21 @@ class Searched(SearchParameters, LinearEstimator):
         """The chosen radius and ridge, or penalty, for one problem."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
-        """Choose by the scores, then fit all samples.
+        """Score all fits by cross-validation, choose by the scores, then fit to all samples.
 
         Parameters
         ----------
         X : array, DataFrame, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
-            Dask's data stay on its workers: a fold gives held-out rows the weight 0, and only the
-            decision values of these rows come back. `n_jobs` has no effect for them, because the
-            workers share each fit.
+            The data. Data of Dask stay on its workers, which share each fit, so `n_jobs` has no
+            effect. Only sums, and the scores of held-out rows, come back.
         y : array, shape (samples,)
+            The targets, or the labels of the classes.
         sample_weight : array, shape (samples,), optional
-            Used in the fits, and in the scores if the scorer takes it.
+            Weights >= 0; by default all are 1. The fits use them, and so do the scores if the
+            scorer takes them.
         offset : array, shape (samples,), optional
-            A known number that is added to the linear predictor of each sample, in fits and on
-            held-out samples. It only works with the default `scoring`.
+            Known numbers that are added to X coef + intercept, in fits and on held-out samples.
+            Only with the default `scoring`.
         """
         from sklearn.model_selection import check_cv  # a fit without folds should not wait for it
 
@@ -197,10 +198,10 @@ class Searched(SearchParameters, LinearEstimator):
         cut = [fit for fit in tried if fit.status is Status.TIME_LIMIT]
         if cut:
             unproved = sum(fit.gap == math.inf for fit in cut)
-            nothing = f", {unproved} of them before anything was proved," if unproved else ""
+            nothing = f" ({unproved} of them without any proof)" if unproved else ""
             warnings.warn(
-                f"the time limit of {self.time_limit:g} s cut {len(cut)} of the {len(tried)} fits short{nothing} by "
-                f"whose scores {self.chosen_names} were chosen: the choice may be another with more time. Raise "
+                f"the time limit of {self.time_limit:g} s cut {len(cut)} of the {len(tried)} fits short{nothing}. "
+                f"Their scores chose {self.chosen_names}, so more time may change the choice. Raise "
                 f"time_limit, or try fewer {self.tried_names} or folds.",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -454,65 +455,65 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
     Parameters
     ----------
     radii : array, optional
-        The radii to try. By default a geometric grid of `n_radii` radii. The last is about |coef|_1
-        of the solution without a constraint (on all samples, for the smallest ridge), and the first
-        is a thousandth of it.
-    n_radii : int
+        The radii to try. By default a geometric grid of `n_radii` radii. The last radius is about
+        |coef|_1 of the solution without a constraint (on all samples, for the smallest ridge). The
+        first is a thousandth of the last.
+    n_radii : int, default 50
+        The number of radii in the default grid.
     ridges : array, optional
-        The ridges to try. In each fold, each ridge is one warm-started path over the radii. The
-        default is a thousandth, a hundredth and a tenth of a typical sum of squares: the median
-        over the features, about their means if there is an intercept. So it follows the units of
-        the data.
-    selection : {"best", "1se"}
-        Which radius to fit. The ridge is that of the best mean score. "best" takes the radius of
-        this score, as scikit-learn does. It is the default, here and on the command line. "1se"
-        takes the smallest radius whose mean score is within one standard error of the best. It is
-        useful if you want to interpret the chosen features: with few samples the curve of scores is
-        flat near its maximum, and the smaller radius has fewer features, with a score that the
-        folds cannot tell from the best. `radius_best_` and `radius_1se_` are set in either case.
+        The ridges to try. The default is 0.001, 0.01 and 0.1 times the sum of squares of a typical
+        feature. This is the median over the features, and features are centred if there is an
+        intercept. So the default follows the units of X.
+    selection : {"best", "1se"}, default "best"
+        How to choose the radius. "best" takes the radius of the best mean score, as scikit-learn
+        does. "1se" takes the smallest radius whose mean score is within one standard error of the
+        best. Choose "1se" to interpret the selected features: the model is smaller, and its score
+        is hardly worse. The ridge is that of the best mean score in both cases.
     fit_intercept, standardize, penalty_factors, impute, positive, groups
         As in `ConstrainedElasticNet`. Each fit of a fold uses the standard deviations of its own
         training samples.
     cv : int, splitter or iterable, optional
-        As everywhere in scikit-learn; None means 5 folds.
+        The folds, as everywhere in scikit-learn. By default 5 folds.
     scoring : str or callable, optional
-        A name that scikit-learn knows, or a callable `scoring(model, X, y)`; greater is better. By
-        default minus the mean squared error. It only decides the choice. The method `score` is R2,
-        or the accuracy for classes, whatever `scoring` is.
+        The score that chooses: a name that scikit-learn knows, or a callable `scoring(model, X,
+        y)`; greater is better. By default minus the mean squared error. The method `score` does not
+        use it.
     n_jobs : int, optional
-        How many folds run at a time, through joblib, each in a process of its own. None means one
-        after another. joblib ensures that the processes together use no more threads than there are
-        cores. Processes take seconds to start, so they only help a search that takes longer.
-    tol, max_iter, method
-        As in `ConstrainedElasticNet`, for each fit. A fit of the search has the tolerance 1e-4, or
-        `tol` if that is larger: more exact fits would not make the scores more exact.
+        The number of folds that run at the same time, each in a process of its own. By default one
+        fold runs after another. Processes take seconds to start, so they only help longer searches.
+    tol : float, default 1e-6
+        The last fit stops at `relative_gap_ <= tol`. Fits of the search stop at 1e-4, or at `tol`
+        if that is larger: more exact fits would not make the scores more exact.
+    max_iter : int, default 10_000
+        The largest number of iterations of one fit.
+    method : str, default "auto"
+        The algorithm, by its name in `condgrad.minimize`.
     time_limit : float, optional
-        Seconds that the whole `fit` may take. A tenth is kept for the last fit, to all samples.
-        Each fit of the search gets the time that is left. If none is left, the other points of a
-        path repeat its last solution, with an infinite gap. If the limit cut fits short, a warning
-        says how many, and how many of them prove nothing.
-    verbose : bool
-        Show a live line on the terminal, one for the whole search. Folds in other processes are
-        counted when they end.
+        Limit for the whole `fit` in seconds. A tenth is kept for the last fit, to all samples. If
+        no time is left for a radius, it repeats the solution of the radius before, with an infinite
+        gap. A warning says how many fits the limit cut short, and how many have no proof.
+    verbose : bool, default False
+        Show progress on the terminal, in one line. Folds in other processes are counted when they
+        end.
 
     Attributes
     ----------
     radius_, ridge_ : float
-        The chosen pair. With "best" it has the best mean score over the folds (of equal scores: the
-        smallest radius, then the largest ridge). With "1se" the radius may be smaller, and the
-        ridge is the same.
+        The chosen pair, as `selection` says. Of equal scores, the smallest radius is taken, then
+        the largest ridge.
     radius_best_, radius_1se_ : float
-        The choices of the two rules at `ridge_`. If the best radius is the last of `radii`, and the
+        What "best" and "1se" choose. If the best radius is the largest one that was tried, and the
         constraint is active there, a warning says so.
     cv_results_ : dict of arrays
         A table with a row for each ridge and radius: `param_ridge`, `param_radius`,
-        `mean_test_score`, `standard_error` (of that mean over the folds), `rank_test_score`,
-        `split0_test_score`, ...; `cv_table()` has it as a DataFrame.
+        `mean_test_score`, `standard_error` (of this mean over the folds), `rank_test_score`,
+        `split0_test_score`, ... `cv_table()` returns it as a DataFrame.
     radii_, ridges_ : array
-        The values that were tried; radii increase.
+        The values that were tried. The radii increase.
     scores_ : array, shape (ridges, radii, folds)
+        The scores on the held-out samples.
     coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, multiplier_
-        Of the last fit, to all samples, as in `ConstrainedElasticNet`.
+        From the last fit, to all samples, as in `ConstrainedElasticNet`.
 
     Examples
     --------
@@ -544,16 +545,15 @@ class ConstrainedLogisticRegressionCV(CrossValidated, LogisticClassifier):
     multi_class, class_weight
         As in `ConstrainedLogisticRegression`.
     scoring : str or callable, optional
-        As in `ConstrainedElasticNetCV`. By default minus the log loss, here and on the command
-        line. The accuracy on few held-out samples has few possible values, so many radii would
-        tie. The log loss does not tie, and it is the loss that the model minimises.
+        As in `ConstrainedElasticNetCV`. By default minus the log loss, which the model minimises
+        too. (Accuracies would often be equal: on few held-out samples they have few values.)
 
     Attributes
     ----------
     radius_, ridge_, radius_best_, radius_1se_, cv_results_, radii_, ridges_, scores_
         As in `ConstrainedElasticNetCV`.
     classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, multiplier_
-        Of the last fit, to all samples, as in `ConstrainedLogisticRegression`.
+        From the last fit, to all samples, as in `ConstrainedLogisticRegression`.
 
     Examples
     --------
@@ -583,15 +583,14 @@ class ConstrainedLinearSVCCV(CrossValidated, HingeClassifier):
     class_weight
         As in `ConstrainedLogisticRegression`.
     scoring : str or callable, optional
-        As in `ConstrainedElasticNetCV`. By default the accuracy, since the model has no
-        probabilities.
+        As in `ConstrainedElasticNetCV`. By default the accuracy.
 
     Attributes
     ----------
     radius_, ridge_, radius_best_, radius_1se_, cv_results_, radii_, ridges_, scores_
         As in `ConstrainedElasticNetCV`.
     classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, multiplier_
-        Of the last fit, to all samples, as in `ConstrainedLogisticRegression`.
+        From the last fit, to all samples, as in `ConstrainedLogisticRegression`.
 
     Examples
     --------

@@ -35,8 +35,9 @@ class LogRegressor(LinearRegressor):
             return -float(np.average(self._half_deviances(np.ravel(margins), y), weights=weights))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
-        """The part of the deviance that the model explains: 1 - (deviance of the model) / (deviance
-        of the mean of y).
+        """The share of the deviance that the model explains, as in scikit-learn.
+
+        It is 1 - deviance / null deviance. The null model predicts the mean of y for all samples.
         """
         y = np.asarray(y, dtype=np.float64)
         mean = np.log(np.average(y, weights=sample_weight))
@@ -74,7 +75,7 @@ class RobustRegressor(LinearRegressor):
 
     @property
     def smooth_part(self) -> Callable[..., Any]:  # type: ignore[override]
-        """Huber's loss at the delta of the model."""
+        """Huber's loss with the `delta` of the model."""
         return partial(Huber, delta=_checks.number("delta", self.delta, above=0.0))
 
     def _default_score(self, margins: Any, y: Any, weights: Any) -> float:
@@ -101,19 +102,19 @@ class PoissonRegressor(SinglePenalty, CountRegressor):
     |coef|_2^2), with a proof.
 
     The half-deviance of a sample is mu - y + y log(y / mu) with mu = exp(x.coef + intercept +
-    offset). With l1_ratio=0 it is `sklearn.linear_model.PoissonRegressor`, with a certificate.
+    offset). With l1_ratio=0 this is `sklearn.linear_model.PoissonRegressor`, with a certificate.
 
     Parameters
     ----------
-    alpha : float
-        Above 0.
-    l1_ratio : float
-        From 0 (the default) to 1.
+    alpha : float, default 1.0
+        The strength of the penalty, above 0.
+    l1_ratio : float, default 0.0
+        The share of |coef|_1 in the penalty, from 0 to 1.
     fit_intercept, positive, standardize, penalty_factors, impute, tol, max_iter, warm_start, method,
     time_limit, verbose
         As in `Lasso`.
-    solver
-        Accepted for scikit-learn's programs. It has no effect here.
+    solver : object
+        Accepted for programs that use scikit-learn. It has no effect.
 
     Attributes
     ----------
@@ -123,9 +124,9 @@ class PoissonRegressor(SinglePenalty, CountRegressor):
 
     Notes
     -----
-    If counts have different exposures, call `fit(X, counts, offset=np.log(exposure))`. Then
-    `predict(X, offset=...)` gives counts for the exposures of X. Without an offset, `predict` gives
-    counts per unit. `score` is the part of the deviance that is explained, as in scikit-learn.
+    Counts often belong to different exposures, such as years of observation. Then call `fit(X,
+    counts, offset=np.log(exposure))`. `predict(X, offset=np.log(exposure))` gives counts for these
+    exposures. `predict(X)` gives counts per unit of exposure.
 
     Examples
     --------
@@ -146,14 +147,20 @@ class GammaRegressor(SinglePenalty, AmountRegressor):
     |coef|_2^2), with a proof.
 
     The half-deviance of a sample is y / mu - 1 - log(y / mu) with mu = exp(x.coef + intercept +
-    offset). With l1_ratio=0 it is `sklearn.linear_model.GammaRegressor`, with a certificate.
+    offset). With l1_ratio=0 this is `sklearn.linear_model.GammaRegressor`, with a certificate.
 
     Parameters
     ----------
-    alpha, l1_ratio, fit_intercept, positive, standardize, penalty_factors, impute, solver
-        As in `PoissonRegressor`.
-    tol, max_iter, warm_start, method, time_limit, verbose
+    alpha : float, default 1.0
+        The strength of the penalty, above 0.
+    l1_ratio : float, default 0.0
+        The share of |coef|_1 in the penalty, from 0 to 1.
+    fit_intercept, positive, standardize, penalty_factors, impute, tol, max_iter, warm_start,
+    method,
+    time_limit, verbose
         As in `Lasso`.
+    solver : object
+        Accepted for programs that use scikit-learn. It has no effect.
 
     Attributes
     ----------
@@ -177,20 +184,20 @@ class HuberRegressor(SinglePenalty, RobustRegressor):
     """Minimise the mean of Huber's loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2),
     with a proof.
 
-    The loss of a residual r is r^2/2 if |r| <= delta, and delta (|r| - delta/2) otherwise.
-    scikit-learn's `HuberRegressor` also estimates a scale. To get its solution, take its `epsilon`,
-    `alpha` and `scale_`: here `delta = epsilon * scale_`, and alpha is its `alpha * scale_ /
-    n_samples`.
+    The loss of a residual r is r^2/2 if |r| <= delta, and delta (|r| - delta/2) otherwise. So
+    samples far off pull less than in least squares.
 
     Parameters
     ----------
-    delta : float
-        Above 0, in the unit of y.
-    alpha : float
-        Above 0.
-    l1_ratio, fit_intercept, positive, standardize, penalty_factors, impute
-        As in `PoissonRegressor`.
-    tol, max_iter, warm_start, method, time_limit, verbose
+    delta : float, default 1.35
+        The size of a residual where the loss becomes linear: above 0, in the unit of y.
+    alpha : float, default 1e-4
+        The strength of the penalty, above 0.
+    l1_ratio : float, default 0.0
+        The share of |coef|_1 in the penalty, from 0 to 1.
+    fit_intercept, positive, standardize, penalty_factors, impute, tol, max_iter, warm_start,
+    method,
+    time_limit, verbose
         As in `Lasso`.
 
     Attributes
@@ -198,6 +205,11 @@ class HuberRegressor(SinglePenalty, RobustRegressor):
     coef_, sparse_coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_,
     multiplier_, ridge_
         As in `Lasso`.
+
+    Notes
+    -----
+    `sklearn.linear_model.HuberRegressor` also estimates a scale. It has the same solution if `delta
+    = epsilon * scale_`, and `alpha` here is `alpha * scale_ / n_samples` there.
 
     Examples
     --------
@@ -224,11 +236,12 @@ class PoissonRegressorCV(SearchedPenalty, CountRegressor):
 
     Parameters
     ----------
-    l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize,
-    penalty_factors, impute
+    l1_ratio, eps, alphas, n_alphas, selection
         As in `ElasticNetCV`.
+    fit_intercept, positive, standardize, penalty_factors, impute
+        As in `Lasso`.
     scoring : str or callable, optional
-        By default minus the mean half-deviance.
+        The score that chooses; greater is better. By default minus the mean half-deviance.
     cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`.
 
@@ -259,11 +272,12 @@ class GammaRegressorCV(SearchedPenalty, AmountRegressor):
 
     Parameters
     ----------
-    l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize,
-    penalty_factors, impute
+    l1_ratio, eps, alphas, n_alphas, selection
         As in `ElasticNetCV`.
+    fit_intercept, positive, standardize, penalty_factors, impute
+        As in `Lasso`.
     scoring : str or callable, optional
-        By default minus the mean half-deviance.
+        The score that chooses; greater is better. By default minus the mean half-deviance.
     cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`.
 
@@ -294,13 +308,14 @@ class HuberRegressorCV(SearchedPenalty, RobustRegressor):
 
     Parameters
     ----------
-    delta : float
+    delta : float, default 1.35
         As in `HuberRegressor`.
-    l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize,
-    penalty_factors, impute
+    l1_ratio, eps, alphas, n_alphas, selection
         As in `ElasticNetCV`.
+    fit_intercept, positive, standardize, penalty_factors, impute
+        As in `Lasso`.
     scoring : str or callable, optional
-        By default minus the mean loss.
+        The score that chooses; greater is better. By default minus the mean loss.
     cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`.
 

@@ -316,8 +316,8 @@ def load(path: str | Path) -> Any:
     Returns
     -------
     estimator
-        An estimator of the fitted class. For a search (`...CV`) it is the selected model. It
-        predicts, has its proof (`dual_gap_`, `relative_gap_`, ...), and can be fitted again.
+        The fitted estimator, with its proof (`dual_gap_`, `relative_gap_`, ...). If a search
+        (`...CV`) was saved, this is the selected model, such as a `Lasso` from a `LassoCV`.
 
     Examples
     --------

@@ -56,21 +56,21 @@ class Path:
     Attributes
     ----------
     radii : array, shape (radii,)
-        In increasing order. For a path by penalties: |coef|_1 of the solutions.
+        The radii, in increasing order. For a path by penalties: |coef|_1 of the solutions.
     coefs : array, shape (radii, features)
         The coefficients for each radius.
     intercepts : array, shape (radii,)
         All 0 if there is no intercept.
     values : array, shape (radii,)
-        The objective at the solutions.
+        The values of the objective at the solutions.
     gaps : array, shape (radii,)
-        Each objective is at most this much above its minimum.
+        Upper bounds on the distances of the values from their minima.
     multipliers : array, shape (radii,)
         The penalties of |coef|_1 that have the same solutions; 0 if the constraint is not active.
     n_iters : array, shape (radii,)
         The number of iterations of each fit.
     alphas : array, shape (radii,), optional
-        The strengths of the penalty. None for a path by radii.
+        The strengths of the penalty, in decreasing order. None for a path by radii.
 
     Examples
     --------
@@ -111,13 +111,13 @@ class Path:
         return pandas.DataFrame(self._columns())
 
     def plot(self, *, names: Sequence[str] | None = None, ax: Any = None) -> Any:
-        """The coefficients against |coef|_1; returns the matplotlib axes.
+        """Draw the coefficients against |coef|_1, and return the matplotlib axes.
 
         Parameters
         ----------
         names : sequence of str, optional
-            The names of the features; by default their numbers, from 0. The legend names those with
-            the largest coefficients at the end of the path.
+            The names of the features; by default their numbers, from 0. The legend names the
+            features with the largest coefficients at the end of the path.
         ax : matplotlib axes, optional
             Where to draw; by default on a new figure.
         """
@@ -190,56 +190,64 @@ def path(
     If `alphas` is given: minimise mean loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2
     |coef|_2^2), for many alphas.
 
-    The data are checked once. Each fit starts from what the fits before have found, and it has a
-    proof of its own.
+    Each fit starts from the solutions before, and has a proof of its own.
 
     Parameters
     ----------
     X : array, DataFrame, SciPy sparse matrix, torch tensor, Dask array or dataframe, shape (samples, features)
+        The data.
     y : array, Series or list, shape (samples,)
-        Numbers, as for the estimators. For the classification losses: labels of two classes, of any
-        kind; the last in sorted order is the positive class. If X is a tensor, the labels must be
-        two numbers.
+        Numbers. For "logistic" and "squared-hinge": labels of two classes; the last one in sorted
+        order is the positive class. If X is a tensor, the labels must be two numbers.
     loss : {"logistic", "least-squares", "squared-hinge", "poisson", "gamma", "huber"}
-        A sum over the samples, as in `condgrad.smooth`; Huber's loss has its default delta.
+        The loss, by default "logistic". It is a sum over the samples, as in `condgrad.smooth`.
+        "huber" has its default delta.
     radii : array, optional
-        By default a geometric grid of `n_radii` radii. The last is about |coef|_1 of the solution
-        without a constraint, and the first is a thousandth of it.
-    n_radii : int
-    ridge : float
-        At least 0; 0 is the lasso. The default is 0.5. With 0 there may be no solution without a
-        constraint. Then the default grid is that of another ridge: a thousandth of the sum of
-        squares of a typical feature.
+        The radii. By default a geometric grid of `n_radii` radii. The last radius is about |coef|_1
+        of the solution without a constraint. The first is a thousandth of the last.
+    n_radii : int, default 50
+        The number of radii in the default grid.
+    ridge : float, optional
+        The weight of |coef|_2^2, at least 0. The default is 0.5; 0 is the lasso. (For ridge=0, the
+        default grid of radii is that of a small ridge: a thousandth of the sum of squares of a
+        typical feature. Without a ridge and a constraint there may be no solution.)
     alphas : int or array, optional
-        For a path by penalties. A number asks for so many alphas on glmnet's grid: from the alpha
-        at which the first coefficient leaves 0, down to `eps` times it. An array has the alphas
-        themselves. With alphas, give no radii and no ridge.
-    eps : float
-        The last alpha of the default grid divided by the first.
-    l1_ratio : float
-        From 0 to 1, only with alphas. The default is 1, the lasso.
-    fit_intercept : bool
+        Penalties in place of the radii and the ridge: an array, or the number of alphas on a
+        geometric grid. The largest alpha of the grid is just large enough to make all coefficients
+        0.
+    eps : float, default 1e-3
+        The smallest alpha of the grid divided by the largest.
+    l1_ratio : float, optional
+        The share of |coef|_1 in the penalty, from 0 to 1. Only with alphas. The default is 1, the
+        lasso.
+    fit_intercept : bool, default True
+        Fit an intercept. Without it, the intercept is 0.
     standardize, penalty_factors, positive, groups
         As in `ConstrainedElasticNet`. `standardize` and `penalty_factors` do not work with tensors:
         scale these beforehand.
     sample_weight : array, shape (samples,), optional
+        Weights >= 0; by default all are 1.
     offset : array, shape (samples,), optional
-        A known number that is added to the linear predictor of each sample.
-    tol, max_iter, method
-        For each fit, as in `condgrad.minimize`. The quadratic models that lead from one radius to
-        the next count as iterations.
+        Known numbers that are added to X coef + intercept.
+    tol : float, default 1e-6
+        Each fit stops at a gap of `tol`, relative to the objective, as in `condgrad.minimize`.
+    max_iter : int, default 10_000
+        The largest number of iterations of one fit. They include the quadratic models that predict
+        the solution from those before.
+    method : str, default "auto"
+        The algorithm, by its name in `condgrad.minimize`.
     time_limit : float, optional
-        Seconds for the whole path. Each fit gets the time that is left. If none is left, the other
-        points repeat the last solution, with an infinite gap. A warning tells how many fits the
-        limit cut short.
-    progress : bool
-        Show a live line on the terminal, one for the whole path.
+        Limit for the whole path in seconds. If no time is left for a radius, it repeats the
+        solution of the radius before, with an infinite gap. A warning says how many fits the limit
+        cut short.
+    progress : bool, default False
+        Show progress on the terminal, in one line.
 
     Returns
     -------
     Path
-        In the order of increasing radii, or falling alphas. `values`, `gaps` and `multipliers`
-        belong to the loss as a sum over the samples, also for alphas.
+        The solutions, in the order of increasing radii or decreasing alphas. `values`, `gaps` and
+        `multipliers` belong to the loss as a sum over the samples, also for alphas.
 
     Examples
     --------

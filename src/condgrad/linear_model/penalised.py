@@ -91,42 +91,59 @@ class Lasso(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor):
 
     Parameters
     ----------
-    alpha : float
-        The regularisation strength, above 0. `ConstrainedElasticNet` has a bound on |coef|_1
-        instead; see `radius_` below.
-    fit_intercept : bool
-        The intercept is not penalised.
-    positive : bool
+    alpha : float, default 1.0
+        The strength of the penalty, above 0. (`ConstrainedElasticNet` has a bound on |coef|_1
+        instead.)
+    fit_intercept : bool, default True
+        Fit an intercept, which has no penalty.
+    positive : bool, default False
         Allow no negative coefficients.
-    standardize, penalty_factors
-        As in `ConstrainedElasticNet`. They change the norms in the penalty.
-    impute
-        As in `ConstrainedElasticNet`.
-    tol : float
-        Stop at `relative_gap_ <= tol`. 1e-6 is more exact than scikit-learn's 1e-4.
-    max_iter, warm_start, method, time_limit, verbose
-        As in `ConstrainedElasticNet`.
+    standardize : bool, default False
+        Multiply each coefficient in the penalty by the standard deviation of its feature. `coef_`
+        is in the units of X.
+    penalty_factors : array, shape (features,), optional
+        One factor >= 0 for each feature; by default all are 1. The penalty is that of factor *
+        coef. A feature with factor 0 has no penalty. `ConstrainedElasticNet` has the details.
+    impute : {"median", "mean"}, optional
+        Replace each missing entry (NaN) of X by the median or the mean of its feature. By default a
+        missing entry is an error.
+    tol : float, default 1e-6
+        Stop at `relative_gap_ <= tol`. The default is more exact than scikit-learn's 1e-4.
+    max_iter : int, default 10_000
+        The largest number of iterations of one fit.
+    warm_start : bool, default False
+        Start from the coefficients of the previous `fit`.
+    method : str, default "auto"
+        The algorithm, by its name in `condgrad.minimize`. "auto" takes the fastest that fits.
+    time_limit : float, optional
+        Limit for `fit` in seconds. At the limit, `fit` keeps its best solution so far, and warns.
+    verbose : bool, default False
+        Show progress on the terminal, in one line.
     precompute, copy_X, random_state, selection
-        Accepted for scikit-learn's programs. They have no effect here.
+        Accepted for programs that use scikit-learn. They have no effect.
 
     Attributes
     ----------
     coef_ : array, shape (features,)
+        The coefficients.
     sparse_coef_ : SciPy sparse matrix, shape (1, features)
+        The coefficients, without zeros.
     intercept_ : float
+        The intercept.
     n_iter_ : int
+        The number of iterations.
     objective_ : float
-        The objective at the solution, as above.
+        The value of the objective at the solution.
     dual_gap_ : float
         An upper bound on the distance of the objective from its minimum.
     relative_gap_ : float
-        `dual_gap_` divided by `objective_`, or by a hundredth of the objective of the null model
-        (all coefficients 0), whichever is larger.
+        `dual_gap_ / max(objective_, null / 100)`. Here null is the objective if all coefficients
+        are 0.
     radius_ : float
-        |coef|_1: `ConstrainedElasticNet(radius_, ridge_)` has the same solution.
+        |coef|_1 of the solution. `ConstrainedElasticNet(radius_, ridge_)` has the same solution.
     multiplier_, ridge_ : float
-        The weights of |coef|_1 and |coef|_2^2 if the loss is a sum over the samples, as in
-        `ConstrainedElasticNet`.
+        The same penalties beside a loss that is a sum over the samples: loss + multiplier_ |coef|_1
+        + ridge_ |coef|_2^2.
 
     Examples
     --------
@@ -145,22 +162,22 @@ class Lasso(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor):
 
 @with_parameters
 class ElasticNet(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor):
-    """Minimise (1/(2n)) sum_i (y_i - x_i.coef - b)^2 + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2
-    |coef|_2^2), with a proof.
+    """Minimise (1/(2n)) sum_i (y_i - x_i.coef - intercept)^2 + alpha (l1_ratio |coef|_1 + (1 -
+    l1_ratio)/2 |coef|_2^2): `sklearn.linear_model.ElasticNet`, with a proof.
 
-    This is `sklearn.linear_model.ElasticNet` with a certificate. l1_ratio=0 is ridge regression.
+    The objective is at most `dual_gap_` above its minimum.
 
     Parameters
     ----------
-    alpha : float
-        Above 0.
-    l1_ratio : float
-        From 0 to 1.
+    alpha : float, default 1.0
+        The strength of the penalty, above 0.
+    l1_ratio : float, default 0.5
+        The share of |coef|_1 in the penalty, from 0 (ridge regression) to 1 (the lasso).
     fit_intercept, positive, standardize, penalty_factors, impute, tol, max_iter, warm_start, method,
     time_limit, verbose
         As in `Lasso`.
     precompute, copy_X, random_state, selection
-        Accepted for scikit-learn's programs. They have no effect here.
+        Accepted for programs that use scikit-learn. They have no effect.
 
     Attributes
     ----------
@@ -186,38 +203,48 @@ class ElasticNet(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor)
 
 @with_parameters
 class LogisticRegression(OfLiblinear, SingleFit, PenaltyOfSum, LogisticClassifier):
-    """Minimise C sum_i w_i log(1 + exp(-y_i (x_i.coef + b))) + l1_ratio |coef|_1 + (1 - l1_ratio)/2
-    |coef|_2^2, with a proof.
+    """Minimise C sum_i w_i log(1 + exp(-y_i (x_i.coef + intercept))) + l1_ratio |coef|_1 + (1 -
+    l1_ratio)/2 |coef|_2^2, with a proof.
 
     This is `sklearn.linear_model.LogisticRegression` with a certificate, for every `l1_ratio`. The
-    intercept has no penalty. Several classes share one softmax loss, as in scikit-learn.
+    intercept has no penalty. The objective is at most `dual_gap_` above its minimum.
 
     Parameters
     ----------
-    penalty : {"deprecated", "l1", "l2", "elasticnet"}
-        The name in scikit-learn before version 1.8. "l1" stands for `l1_ratio=1`, and "l2" for 0.
-    C : float
-        Above 0.
-    l1_ratio : float
-        From 0, the default as in scikit-learn, to 1.
-    fit_intercept : bool
+    penalty : {"deprecated", "l1", "l2", "elasticnet"}, default "deprecated"
+        For programs for scikit-learn before version 1.8. "l1" means `l1_ratio=1`, "l2" means
+        `l1_ratio=0`, and the others leave `l1_ratio` as it is.
+    C : float, default 1.0
+        The weight of the loss, above 0. A smaller C is a stronger penalty.
+    l1_ratio : float, default 0.0
+        The share of |coef|_1 in the penalty, from 0 to 1.
+    fit_intercept : bool, default True
+        Fit an intercept, which has no penalty.
     class_weight : dict or "balanced", optional
-    multi_class : {"multinomial", "ovr"}
-        For three classes or more: one softmax loss, or each class against the rest.
+        Weights of the classes; they multiply `sample_weight`. "balanced" gives all classes the same
+        total weight. By default all weights are 1.
+    multi_class : {"multinomial", "ovr"}, default "multinomial"
+        For three classes or more. "multinomial" is one softmax loss, as in scikit-learn. "ovr" fits
+        each class against the rest.
     positive, standardize, penalty_factors, impute, tol, max_iter, warm_start, method, time_limit,
     verbose
         As in `Lasso`.
     dual, intercept_scaling, random_state, solver, n_jobs
-        Accepted for scikit-learn's programs. They have no effect here.
+        Accepted for programs that use scikit-learn. They have no effect.
 
     Attributes
     ----------
-    classes_, coef_, intercept_
-        As in scikit-learn.
+    classes_ : array
+        The labels, sorted.
+    coef_ : array, shape (1, features) for two classes, otherwise (classes, features)
+        The coefficients.
+    intercept_ : array
+        One intercept for each row of `coef_`.
     n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_ : array
-        As in `Lasso`, with an entry for each problem. Only "ovr" with three classes or more has
-        several problems.
+        As in `Lasso`. "ovr" with three classes or more has one entry for each class; otherwise
+        there is one entry.
     ridge_ : float
+        As in `Lasso`.
 
     Examples
     --------
@@ -241,28 +268,27 @@ class LogisticRegression(OfLiblinear, SingleFit, PenaltyOfSum, LogisticClassifie
 
 @with_parameters
 class LinearSVC(OfLiblinear, SingleFit, PenaltyOfSum, HingeClassifier):
-    """Minimise C sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + |coef|_2^2 / 2, or +
-    |coef|_1, with a proof.
+    """Minimise C sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + penalty, with a proof.
 
-    This is `sklearn.svm.LinearSVC` with a certificate, and with one difference: scikit-learn also
-    penalises the intercept, and here it has no penalty. With several classes, each class is fitted
-    against the rest.
+    This is `sklearn.svm.LinearSVC` with a certificate, and with one difference: the intercept has
+    no penalty here. With three classes or more, each class is fitted against the rest.
 
     Parameters
     ----------
-    penalty : {"l2", "l1", "elasticnet"}
+    penalty : {"l2", "l1", "elasticnet"}, default "l2"
+        The penalty |coef|_2^2 / 2, or |coef|_1, or l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2.
     loss : {"squared_hinge"}
         Only the squared hinge, because the hinge is not smooth.
-    C : float
-        Above 0.
-    l1_ratio : float
-        The part of |coef|_1 in the penalty, for "elasticnet".
+    C : float, default 1.0
+        The weight of the loss, above 0. A smaller C is a stronger penalty.
+    l1_ratio : float, default 0.5
+        The share of |coef|_1 in the penalty "elasticnet".
     fit_intercept, class_weight, positive, standardize, penalty_factors, impute
         As in `LogisticRegression`.
     tol, max_iter, warm_start, method, time_limit, verbose
         As in `Lasso`.
     dual, multi_class, intercept_scaling, random_state
-        Accepted for scikit-learn's programs. They have no effect here.
+        Accepted for programs that use scikit-learn. They have no effect.
 
     Attributes
     ----------

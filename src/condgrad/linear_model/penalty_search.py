@@ -164,39 +164,41 @@ class ElasticNetCV(OfCoordinateDescent, SearchedAlphas, LinearRegressor):
 
     Parameters
     ----------
-    l1_ratio : float or list of floats
+    l1_ratio : float or list of floats, default 0.5
         The values to try.
-    eps : float
-        The smallest alpha of a default grid divided by the largest. At the largest, the first
-        coefficient leaves 0.
-    alphas : int or array
-        The number of alphas in a default grid, or the alphas to try. The default is 100.
+    eps : float, default 1e-3
+        The smallest alpha of the default grid divided by the largest. The largest alpha is just
+        large enough to make all coefficients 0.
+    alphas : int or array, default 100
+        The alphas to try, or their number in the default grid, which is geometric.
     n_alphas : int, optional
-        The number of alphas; the name in scikit-learn before version 1.9.
-    selection : {"best", "1se"}
-        The l1_ratio is that of the best mean score. "best" takes the alpha of this score. "1se"
-        takes the largest alpha whose mean score is within one standard error of it. (In
-        scikit-learn, `selection` is the order of coordinates, "cyclic" or "random". Both values
-        are accepted, and mean "best" here.)
+        The number of alphas, by its name in scikit-learn before version 1.9.
+    selection : {"best", "1se"}, default "best"
+        How to choose alpha. "best" takes the alpha of the best mean score. "1se" takes the largest
+        alpha whose mean score is within one standard error of the best. The l1_ratio is that of the
+        best mean score in both cases. (scikit-learn's values "cyclic" and "random" mean "best".)
     fit_intercept, positive, standardize, penalty_factors, impute
         As in `Lasso`.
     cv, scoring, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`.
     precompute, copy_X, random_state
-        Accepted for scikit-learn's programs. They have no effect here.
+        Accepted for programs that use scikit-learn. They have no effect.
 
     Attributes
     ----------
     alpha_, l1_ratio_ : float
         The chosen values.
     alpha_best_, alpha_1se_ : float
-        The choices of the two rules.
+        What "best" and "1se" choose.
     alphas_ : array, shape (alphas,) or (ratios, alphas)
-        In decreasing order.
+        The alphas that were tried, in decreasing order.
     mse_path_ : array, shape (alphas, folds) or (ratios, alphas, folds)
-        The mean squared errors, if `scoring` is None.
-    scores_, cv_results_
-        As in `ConstrainedElasticNetCV`; `cv_table()` has them as a DataFrame.
+        The mean squared errors on the held-out samples, if `scoring` is None.
+    scores_ : array, shape (ratios, alphas, folds)
+        The scores on the held-out samples.
+    cv_results_ : dict of arrays
+        The scores as a table with a row for each l1_ratio and alpha. `cv_table()` returns it as a
+        DataFrame.
     coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
         From the last fit, to all samples, as in `Lasso`.
 
@@ -219,7 +221,7 @@ class ElasticNetCV(OfCoordinateDescent, SearchedAlphas, LinearRegressor):
 
     @property
     def mse_path_(self) -> Any:
-        """Minus `scores_`, as scikit-learn has them."""
+        """The mean squared errors on the held-out samples, in scikit-learn's order of axes."""
         return -self.scores_[0] if np.ndim(self.l1_ratio) == 0 else -self.scores_
 
 
@@ -229,12 +231,14 @@ class LassoCV(OfCoordinateDescent, SearchedAlphas, LinearRegressor):
 
     Parameters
     ----------
-    eps, alphas, n_alphas, selection, fit_intercept, positive, standardize, penalty_factors, impute
+    eps, alphas, n_alphas, selection
         As in `ElasticNetCV`.
+    fit_intercept, positive, standardize, penalty_factors, impute
+        As in `Lasso`.
     cv, scoring, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`.
     precompute, copy_X, random_state
-        Accepted for scikit-learn's programs. They have no effect here.
+        Accepted for programs that use scikit-learn. They have no effect.
 
     Attributes
     ----------
@@ -260,7 +264,7 @@ class LassoCV(OfCoordinateDescent, SearchedAlphas, LinearRegressor):
 
     @property
     def mse_path_(self) -> Any:
-        """Minus `scores_`, as scikit-learn has them."""
+        """The mean squared errors on the held-out samples, in scikit-learn's order of axes."""
         return -self.scores_[0]
 
 
@@ -270,32 +274,36 @@ class LogisticRegressionCV(OfLiblinear, SearchedCs, LogisticClassifier):
 
     Parameters
     ----------
-    Cs : int or array
-        The number of values from 1e-4 to 1e4, as in scikit-learn, or the values to try.
+    Cs : int or array, default 10
+        The values of C to try, or their number in a geometric grid from 1e-4 to 1e4.
     l1_ratios : list of floats, optional
-        The values of l1_ratio to try. None stands for 0 alone.
-    selection : {"best", "1se"}
-        The l1_ratio is that of the best mean score. "best" takes the C of this score. "1se" takes
-        the smallest C whose mean score is within one standard error of it.
+        The values of l1_ratio to try. By default only 0.
+    selection : {"best", "1se"}, default "best"
+        How to choose C. "best" takes the C of the best mean score. "1se" takes the smallest C whose
+        mean score is within one standard error of the best. The l1_ratio is that of the best mean
+        score in both cases.
     scoring : str or callable, optional
-        As in `ConstrainedLogisticRegressionCV`: by default minus the log loss.
+        The score that chooses; greater is better. By default minus the log loss.
     fit_intercept, class_weight, multi_class, positive, standardize, penalty_factors, impute
         As in `LogisticRegression`.
     cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`; the folds are stratified.
     dual, solver, intercept_scaling, random_state
-        Accepted for scikit-learn's programs. They have no effect here.
+        Accepted for programs that use scikit-learn. They have no effect.
 
     Attributes
     ----------
     C_, l1_ratio_ : float
         The chosen values, for all classes.
     C_best_, C_1se_ : float
-        The choices of the two rules.
+        What "best" and "1se" choose.
     Cs_ : array
-        In increasing order.
-    scores_, cv_results_
-        As in `ConstrainedElasticNetCV`: shape (ratios, Cs, folds).
+        The values that were tried, in increasing order.
+    scores_ : array, shape (ratios, Cs, folds)
+        The scores on the held-out samples.
+    cv_results_ : dict of arrays
+        The scores as a table with a row for each l1_ratio and C. `cv_table()` returns it as a
+        DataFrame.
     classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_,
     multiplier_, ridge_
         From the last fit, to all samples, as in `LogisticRegression`.
@@ -321,11 +329,12 @@ class LinearSVCCV(SearchedCs, HingeClassifier):
 
     Parameters
     ----------
-    Cs, l1_ratios, selection, fit_intercept, class_weight, positive, standardize, penalty_factors,
-    impute
+    Cs, l1_ratios, selection
         As in `LogisticRegressionCV`.
+    fit_intercept, class_weight, positive, standardize, penalty_factors, impute
+        As in `LogisticRegression`.
     scoring : str or callable, optional
-        By default the accuracy.
+        The score that chooses; greater is better. By default the accuracy.
     cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`; the folds are stratified.
 

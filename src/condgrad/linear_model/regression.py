@@ -50,7 +50,11 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 
     @block_by_block
     def predict(self, X: Any, offset: Any = None) -> Any:
-        """X coef + intercept, plus the offset if there is one."""
+        """The predicted mean of each sample.
+
+        It is X coef + intercept, plus the offset if there is one. For Poisson's and the gamma loss,
+        it is exp of this sum.
+        """
         return self._means(np.ravel(self._scores(X, offset)))
 
     def _means(self, scores: Any) -> Any:
@@ -70,86 +74,92 @@ class ConstrainedElasticNet(RadiusFit, LinearRegressor):
     """Minimise 1/2 sum_i w_i (y_i - x_i.coef - intercept)^2 + ridge |coef|_2^2 subject to |coef|_1
     <= radius.
 
-    Every fit has a proof: the objective is at most `dual_gap_` above its minimum. With a ridge, the
-    coefficients are within sqrt(dual_gap_ / ridge) of the best ones. The intercept has no penalty.
-    The first fits on a machine use projected gradients, while kernels are compiled in the
-    background for about half a minute.
+    Every fit has a proof: the objective is at most `dual_gap_` above its minimum. With ridge > 0,
+    the coefficients are within sqrt(dual_gap_ / ridge) of the best ones. The intercept has no
+    penalty. On a new machine, fast code is compiled in the background for about half a minute. Fits
+    in this time use projected gradients, which are slower.
 
     Parameters
     ----------
-    radius : float
+    radius : float, default 1.0
         The bound on |coef|_1; at least 0.
-    ridge : float
+    ridge : float, default 0.5
         The weight of |coef|_2^2; at least 0. The penalty of `sklearn.linear_model.Ridge(alpha=1)`
-        is 0.5. With 0 this is the lasso in its constrained form.
-    fit_intercept : bool
-    standardize : bool
-        Measure each coefficient in units of its feature, as glmnet does by default: both norms are
-        of coef * deviation. The deviation is the (weighted) standard deviation of the feature, or 1
-        if this is 0. `coef_` is in the units of X.
+        is 0.5. 0 gives the lasso with a constraint in place of its penalty.
+    fit_intercept : bool, default True
+        Fit an intercept. Without it, the intercept is 0.
+    standardize : bool, default False
+        Multiply each coefficient in both norms by the (weighted) standard deviation of its feature,
+        or by 1 if this is 0. Then the units of the features do not matter. glmnet does so by
+        default. `coef_` is in the units of X.
     penalty_factors : array, shape (features,), optional
-        A factor >= 0 for each coefficient in both norms, in addition to `standardize`: sum_j
-        factor_j |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature with factor 2
-        enters the model only if the loss falls twice as steeply along it. A feature with factor 0
-        has no penalty and is always in the model. If it is a combination of other features with
-        factor 0, its coefficient is 0, with a warning. A factor of 0 does not work with Dask's data
-        or `positive`.
+        One factor >= 0 for each feature; by default all are 1. The constraint is sum_j factor_j
+        |coef_j| <= radius, and the penalty is ridge sum_j (factor_j coef_j)^2. `standardize`
+        multiplies the factors. A larger factor makes it harder for a feature to enter the model. A
+        feature with factor 0 has no penalty, so it is always in the model. If such a feature is a
+        combination of other such features, its coefficient is 0, and a warning says so.
+        A factor of 0 does not work with data of Dask or with `positive`.
     impute : {"median", "mean"}, optional
-        Replace a missing entry (NaN) of X by the median or the mean of its feature in the samples
-        of the fit. In a search, each fold uses its own training samples. `predict` uses the same
-        numbers as the fit. By default a missing entry is an error. Not for Dask's data.
-    positive : bool
+        Replace each missing entry (NaN) of X by the median or the mean of its feature. By default a
+        missing entry is an error. The median or mean is that of the samples of the fit, and
+        `predict` uses it too. In a search, each fold uses its own training samples. Not for data of
+        Dask.
+    positive : bool, default False
         Allow no negative coefficients.
     groups : sequence, optional
-        A label for each feature, such as its gene, or the variable that it encodes. Features with
-        the same label are a group. Then the sum of the Euclidean norms of the groups replaces
-        |coef|_1, and whole groups are 0.
-    tol : float
+        One label for each feature, such as the name of its gene. Features with the same label form
+        a group. Then `radius` bounds the sum of the Euclidean norms of the groups, instead of
+        |coef|_1. Coefficients of a group are 0 together.
+    tol : float, default 1e-6
         Stop at `relative_gap_ <= tol`. In float32 the smallest tolerance is 1.2e-5, because
         rounding allows no better proof.
-    max_iter : int
-        The largest number of iterations of one fit, for every method. A step of Newton's method is
-        one iteration.
-    warm_start : bool
-        Start from the last coefficients.
-    method : str
-        As in `condgrad.minimize`.
+    max_iter : int, default 10_000
+        The largest number of iterations of one fit. A step of Newton's method is one iteration.
+    warm_start : bool, default False
+        Start from the coefficients of the previous `fit`.
+    method : str, default "auto"
+        The algorithm, by its name in `condgrad.minimize`. "auto" takes the fastest that fits.
     time_limit : float, optional
         Limit for `fit` in seconds. At the limit, `fit` keeps its best solution so far, and warns.
-    verbose : bool
-        Show a live line on the terminal.
+    verbose : bool, default False
+        Show progress on the terminal, in one line.
 
     Attributes
     ----------
     coef_ : array, shape (features,)
+        The coefficients.
     intercept_ : float
+        The intercept.
     n_iter_ : int
+        The number of iterations.
     objective_ : float
         The value of the objective at the solution.
     dual_gap_ : float
         An upper bound on the distance of the objective from its minimum.
     relative_gap_ : float
-        `dual_gap_` divided by `objective_`, or by a hundredth of the objective of the null model
-        (all coefficients 0), whichever is larger.
+        `dual_gap_ / max(objective_, null / 100)`. Here null is the objective if all coefficients
+        are 0.
     radius_ : float
-        The radius.
+        The bound `radius`.
     multiplier_ : float
         The equivalent penalty mu: the same coefficients minimise 1/2 sum_i w_i (..)^2 + ridge
-        |coef|_2^2 + mu |coef|_1 without a constraint (in the norm of `standardize` and
-        `penalty_factors`). It is exactly 0 if the constraint is not active.
+        |coef|_2^2 + mu |coef|_1 without a constraint. `standardize` and `penalty_factors` change
+        both norms. mu is exactly 0 if the constraint is not active.
     fill_values_ : array, shape (features,)
-        What replaces missing entries, if `impute` is given.
+        The number that replaces a missing entry of each feature. Only with `impute`.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        The number of features, and their names if X is a DataFrame.
 
     Notes
     -----
-    With n samples and no weights, `sklearn.linear_model.ElasticNet(alpha, l1_ratio)` has the same
-    solution if `alpha * l1_ratio = multiplier_ / n` and `alpha * (1 - l1_ratio) = 2 * ridge / n`.
-    glmnet has the same solution if `lambda * alpha = multiplier_ / n` and `lambda * (1 - alpha) = 2
-    * ridge * s / n`, because it divides y by its standard deviation s (computed with 1/n).
-    `standardize` means the same in both. (glmnet scales its penalty factors to a mean of 1. In its
-    ridge a factor is not squared; here it is.)
+    How to get the same solution elsewhere, with n samples and no weights:
+
+    - `sklearn.linear_model.ElasticNet(alpha, l1_ratio)` with `alpha * l1_ratio = multiplier_ / n`
+      and `alpha * (1 - l1_ratio) = 2 * ridge / n`.
+    - glmnet with `lambda * alpha = multiplier_ / n` and `lambda * (1 - alpha) = 2 * ridge * s / n`.
+      Here s is the standard deviation of y (computed with 1/n), because glmnet divides y by s.
+      `standardize` means the same in both. glmnet scales its penalty factors to a mean of 1, and
+      does not square them in the ridge.
 
     Examples
     --------
