@@ -286,6 +286,8 @@ class Walk:
     t: float = 1.0
     point: Any = None
     """The dual point. It may be as large as the plan, so it is None while the next one is made."""
+    is_exact: bool = True
+    """Whether the point has all digits, so that it proves a bound."""
     z: Any = None
     proof: Proof | None = None
     gap: float | None = None
@@ -425,16 +427,20 @@ class Walk:
         return (settled or self.gap <= tolerance) and self.model.strain(self.point) <= 1.0
 
     def enter_next_stage(self) -> None:
-        """Begin at the end of the last stage, or farther on the line through the last two ends."""
+        """Begin at the end of the last stage, or farther on the line through the last two ends.
+
+        No stage ends where it begins, so a rough point is enough.
+        """
         self.z = self.point.z
+        self.is_exact = self.model.rough_points_are_exact
         before = self.last_end
         end = StageEnd(self.t, self.z)
         self.last_end = end
         self.step = 0.0
         self.steps_in_stage = 0
-        for ratio in STAGE_RATIOS:
+        for t in dict.fromkeys(max(1.0, ratio * end.t) for ratio in STAGE_RATIOS):
             self.point = None
-            self.t = max(1.0, ratio * end.t)
+            self.t = t
             self.point = self._first_point(before, end)
             if self.model.strain(self.point) <= ENTRY or deadline.passed():
                 return
@@ -445,10 +451,12 @@ class Walk:
         if before is not None and before.t != end.t:
             share = (end.t - self.t) / (before.t - end.t)
             moved = self.model.moved
-            ahead = self.evaluate(moved(moved(end.z, end.z, share), before.z, -share), self.t)
+            ahead = self.evaluate.roughly(
+                moved(moved(end.z, end.z, share), before.z, -share), self.t
+            )
             if self.model.stage_gap(ahead) <= FAR * self.model.stage_tolerance(self.t):
                 return ahead
-        point = self.evaluate(end.z, self.t)
+        point = self.evaluate.roughly(end.z, self.t)
         return ahead if ahead is not None and ahead.dual > point.dual else point
 
     def climb(self) -> bool:
@@ -464,6 +472,7 @@ class Walk:
         before = self.point.dual
         self.point = None
         self.step, self.point = self._search(before, ascent)
+        self.is_exact = True
         self.steps_in_stage += ascent.is_newton
         if self.point is None:
             at_the_end = self.t == 1.0
@@ -514,7 +523,7 @@ class Walk:
         if self.point is None:
             self.point = self.evaluate(self.z, self.t)
         # only D_1 is the dual function of F, so only there the value is a bound on F*
-        self.proof = Proof.of(self.point) if self.t == 1.0 else None
+        self.proof = Proof.of(self.point) if self.t == 1.0 and self.is_exact else None
         self.gap = None
         if not self._is_worth_a_plan():
             return
