@@ -14,6 +14,7 @@ from condgrad import deadline
 from condgrad.ball import FaceNewton
 from condgrad.ball.columns import Columns
 from condgrad.methods.certified_point import Certifier
+from condgrad.structure import structure
 
 
 def stiff_transport(n: int = 40) -> tuple[cg.smooth.Linear, cg.simple.Entropy]:
@@ -228,7 +229,7 @@ def test_a_working_set_cut_short_keeps_what_it_found(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Columns, "_newton_step", last_step)
     monkeypatch.setattr(deadline, "passed", lambda: out_of_time[0])
     monkeypatch.setattr(Certifier, "iterate", once(Certifier.iterate))
-    first, second = islice(FaceNewton.of(f, g).iterates(np.zeros(30)), 2)
+    first, second = islice(FaceNewton.of(structure(f, g)).iterates(np.zeros(30)), 2)
     assert second.lower_bound == -np.inf
     assert second.gradient is None
     assert whole.lower_bound <= second.value < first.value

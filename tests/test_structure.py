@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import condgrad as cg
-from condgrad.structure import structure
+from condgrad.structure import LossOnPolytope, LossOnSet, NoStructure, structure
 
 C = np.arange(6.0).reshape(2, 3)
 PLANS = cg.sets.Transport(np.full(2, 0.5), np.full(3, 1.0 / 3.0))
@@ -42,9 +44,46 @@ def test_costs_add_up_and_one_is_not_copied() -> None:
     assert both.cost_of(plan) == pytest.approx(float(np.sum(both.cost * plan)), rel=1e-15)
 
 
-def test_other_problems_have_none() -> None:
-    f = cg.smooth.LeastSquares(np.eye(2), [1.0, 2.0])
-    assert structure(f, cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0))) is None
+SQUARES = cg.smooth.LeastSquares(np.eye(2), [1.0, 2.0])
+BALL = cg.sets.L1Ball(1.0)
+
+
+@pytest.mark.parametrize(
+    "g", [cg.simple.Ridge(1.0, on=BALL), cg.simple.Zero(on=BALL), cg.simple.ElasticNet(0.1, 0.2)]
+)
+def test_losses_are_folded_with_their_linear_terms(g: cg.problem.Simple) -> None:
+    found = structure(2.0 * SQUARES + 3.0 * cg.smooth.Linear([1.0, -1.0]), g)
+    assert isinstance(found, LossOnSet)
+    assert found.g is g
+    assert found.loss is not None
+    assert found.loss.weight == 2.0
+    np.testing.assert_array_equal(found.loss.tilt, [3.0, -3.0])
+
+
+def test_several_classes_know_their_own_hessian() -> None:
+    f = cg.smooth.Multinomial(np.eye(3), [0, 1, 2])
+    found = structure(f, cg.simple.Ridge(1.0, on=BALL))
+    assert isinstance(found, LossOnSet)
+    assert found.loss is None
+
+
+def test_a_polytope_is_a_structure_of_its_own() -> None:
+    on = cg.sets.Polytope(A_eq=[[1.0, 1.0]], b_eq=[1.0], bounds=(0, None))
+    assert isinstance(structure(SQUARES, cg.simple.Zero(on=on)), LossOnPolytope)
+
+
+@pytest.mark.parametrize(
+    ("f", "g", "reason"),
+    [
+        (SQUARES, cg.simple.L1Norm(0.1, on=BALL), "L1Norm.* is no quadratic"),
+        (SQUARES + SQUARES, cg.simple.Zero(on=BALL), "is not a multiple of one loss"),
+        (cg.smooth.Linear([1.0]), cg.simple.Zero(on=BALL), "is not a loss"),
+    ],
+)
+def test_others_say_why_they_have_none(f: object, g: object, reason: str) -> None:
+    found = structure(f, g)
+    assert isinstance(found, NoStructure)
+    assert re.search(reason, found.reason)
 
 
 def test_results_keep_it() -> None:

@@ -12,31 +12,23 @@ from typing import NamedTuple, Protocol
 from condgrad import ball
 from condgrad.arrays import Array
 from condgrad.errors import MissingAbility
-from condgrad.kernels import readiness
 from condgrad.loop import Method
 from condgrad.methods import CG, CGS, PQN, SPG, ActiveSetCG
 from condgrad.methods.cgs_on_moments import CGSOnMoments, WholeStepCGS
-from condgrad.methods.in_turn import HeadStart, InTurn, UntilCompiled, UntilNear
+from condgrad.methods.in_turn import Engine, HeadStart, InTurn, UntilCompiled, UntilNear
 from condgrad.methods.interior import InteriorNewton
 from condgrad.newton.ascent import Newton
 from condgrad.newton.engines import dual_model
 from condgrad.problem import Simple, Smooth
 from condgrad.search.steps import Armijo, Exact, StepRule
-from condgrad.sets.constraints import Polytope
-from condgrad.sets.group_ball import GroupBall
 from condgrad.simple import Zero
 from condgrad.stopping import StopRule
+from condgrad.structure import LossOnPolytope, LossOnSet, NoStructure, TransportStructure, structure
 
 NEAR = 1e-3
 """If f is not convex, "auto" changes from plain to pairwise conditional gradients once the gap is
 at most this share of the size of F. Pairwise steps that begin earlier end in worse points. Plain
 steps that go on longer are slow to leave the vertices that they started from.
-"""
-HEAD_START = 100
-"""On a ball of groups, so many projected gradients go first. They solved half of 240 random
-problems of 3 to 200 groups, most of them in a few milliseconds. On most of the others, with
-correlated data or a large ball, Newton's method is up to a thousand times as fast. With 30 or 300
-in place of 100 these problems took a tenth longer.
 """
 AUTO_MEMORY = 5
 """How many past oracle points CGS uses if the user gives no number."""
@@ -100,13 +92,8 @@ def newton(f: Smooth, g: Simple, options: RunOptions) -> Method:
     _require_convex(f, "newton")
     if options.memory or options.step != Exact():
         raise ValueError("method='newton' chooses its own steps: leave step='exact' and memory=0")
-    ascent = _ascent(f, g, options)
-    if ascent is not None:
-        return ascent
-    if isinstance(g.on, Polytope):
-        return InteriorNewton.of(f, g)
     try:
-        return _faces(f, g, options)
+        return _engine(f, g, options)
     except MissingAbility as missing:
         raise MissingAbility(
             "method='newton' solves losses h(Kx) and linear terms with ElasticNet, with Ridge or Zero on L1Ball, GroupBall, "
@@ -116,20 +103,26 @@ def newton(f: Smooth, g: Simple, options: RunOptions) -> Method:
         ) from None
 
 
-def _ascent(f: Smooth, g: Simple, options: RunOptions) -> Newton | None:
-    """Newton's method on the certificate, where there is a dual model."""
-    model = dual_model(f, g)
-    if model is None:
-        return None
-    wanted_gap = options.wanted_gap
-    return Newton(f, g, model, wanted=wanted_gap.share, wanted_absolutely=wanted_gap.absolutely)
+def _engine(f: Smooth, g: Simple, options: RunOptions) -> Engine:
+    """Newton's method for the structure of the problem; an error names what is missing.
 
-
-def _faces(f: Smooth, g: Simple, options: RunOptions) -> ball.FaceNewton:
+    Which dual model a problem over plans has depends on its parts: `newton.engines` is that table.
+    """
     wanted_gap = options.wanted_gap
-    return ball.FaceNewton.of(
-        f, g, warm=options.warm, wanted=wanted_gap.share, null_size=wanted_gap.null_size
-    )
+    share = wanted_gap.share
+    match structure(f, g):
+        case LossOnSet() as problem:
+            null_size = wanted_gap.null_size
+            return ball.FaceNewton.of(problem, warm=options.warm, wanted=share, null_size=null_size)
+        case LossOnPolytope() as problem:
+            return InteriorNewton.of(problem)
+        case TransportStructure() as problem:
+            model = dual_model(problem)
+            if model is None:
+                raise MissingAbility(f"no dual model fits {f!r} and {g!r}")
+            return Newton(f, g, model, wanted=share, wanted_absolutely=wanted_gap.absolutely)
+        case NoStructure(reason):
+            raise MissingAbility(reason)
 
 
 def auto(f: Smooth, g: Simple, options: RunOptions) -> Method:
@@ -157,24 +150,17 @@ def _most_promising_first(f: Smooth, g: Simple, options: RunOptions) -> Iterator
             yield ActiveSetCG(f, g, step, pairwise=True)
         yield cgs(f, g, options)
         return
-    ascent = _ascent(f, g, options)
-    if ascent is not None and ascent.model.affordable:
-        yield ascent
+    engine: Engine | None = None
     with suppress(MissingAbility):
-        yield InteriorNewton.of(f, g)
-    faces = None
-    with suppress(MissingAbility):
-        faces = _faces(f, g, options)
-    if faces is not None and faces.affordable:
-        if not readiness.available():
-            with suppress(MissingAbility):
-                yield UntilCompiled(SPG(f, g))
-        has_groups = isinstance(g.on, GroupBall)
-        yield HeadStart(SPG(f, g), HEAD_START, faces) if has_groups else faces
+        engine = _engine(f, g, options)
+    if engine is not None and engine.affordable:
+        if not engine.is_ready:
+            yield UntilCompiled(SPG(f, g))
+        yield HeadStart(SPG(f, g), engine) if engine.head_start else engine
     with suppress(MissingAbility):
         yield SPG(f, g)
-    if faces is not None and not faces.affordable:
-        yield faces
+        if engine is not None and not engine.affordable:
+            yield engine
     # a search over many vertices would ask f at every point
     if isinstance(g, Zero) and not f.mixes:
         yield ActiveSetCG(f, g, step, pairwise=True, lazy=True)

@@ -1,4 +1,12 @@
-"""What a problem of transport is, as a value: nobody else takes f and g apart."""
+"""What a problem is, as a value: nobody else takes f and g apart.
+
+| f + g                                                        | structure            |
+|--------------------------------------------------------------|----------------------|
+| costs, Laplacians, groups and an entropy of plans            | `TransportStructure` |
+| a loss of data, with a ridge, a penalty or nothing, on a set | `LossOnSet`          |
+| a loss of data on a polytope                                 | `LossOnPolytope`     |
+| anything else                                                | `NoStructure`        |
+"""
 
 from __future__ import annotations
 
@@ -6,10 +14,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from condgrad.errors import MissingAbility
 from condgrad.problem import Simple, Smooth
 from condgrad.sets import PartialTransport, SharedMarginal, Transport
-from condgrad.simple import Entropy
-from condgrad.smooth import Linear, TransportCost, TransportGroupLasso, TransportLaplacian
+from condgrad.sets.constraints import Polytope
+from condgrad.simple import ElasticNet, Entropy, Ridge, Zero
+from condgrad.smooth import (
+    Linear,
+    Multinomial,
+    TransportCost,
+    TransportGroupLasso,
+    TransportLaplacian,
+)
+from condgrad.smooth.blockwise import BlockwiseLoss
+from condgrad.smooth.folding import FoldedLoss
 
 PLANS = (Transport, PartialTransport, SharedMarginal)
 COSTS = (Linear, TransportCost)
@@ -53,10 +71,58 @@ class TransportStructure:
         return sum(w * term.at(plan).value for w, term in self.costs)
 
 
-def structure(f: Smooth, g: Simple) -> TransportStructure | None:
-    """The structure of f + g, if it is a problem over plans."""
-    if not isinstance(g.on, PLANS):
-        return None
+@dataclass(frozen=True, eq=False)
+class LossOnSet:
+    """A loss of data + l1 |x|_1 + ridge |x|^2 on a set."""
+
+    f: Smooth
+    g: Ridge | Zero | ElasticNet
+    loss: FoldedLoss | None
+    """f as h(Kx) and linear terms. None for several classes and for data in blocks: there f knows
+    its own Hessian.
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class LossOnPolytope:
+    """h(Kx) and linear terms on a polytope."""
+
+    f: Smooth
+    g: Zero
+    loss: FoldedLoss
+
+
+@dataclass(frozen=True)
+class NoStructure:
+    """Nothing is known of f + g but what can be asked of it."""
+
+    reason: str
+    """Which part is of no known kind."""
+
+
+Structure = TransportStructure | LossOnSet | LossOnPolytope | NoStructure
+
+
+def structure(f: Smooth, g: Simple) -> Structure:
+    """What f + g is made of."""
+    if isinstance(g.on, PLANS):
+        return transport_structure(f, g)
+    if not isinstance(g, Ridge | Zero | ElasticNet):
+        quadratics = "Ridge and Zero are, and ElasticNet is one on each side of 0"
+        return NoStructure(f"{g!r} is no quadratic: {quadratics}")
+    if isinstance(f, BlockwiseLoss | Multinomial):
+        return LossOnSet(f, g, None)
+    try:
+        loss = FoldedLoss.of(f)
+    except MissingAbility as missing:
+        return NoStructure(str(missing))
+    if isinstance(g, Zero) and isinstance(g.on, Polytope):
+        return LossOnPolytope(f, g, loss)
+    return LossOnSet(f, g, loss)
+
+
+def transport_structure(f: Smooth, g: Simple) -> TransportStructure:
+    """The parts of a problem over plans."""
     terms = f.weighted_terms
 
     def some(*kinds: type) -> tuple[Any, ...]:

@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
-from condgrad.ball import FaceNewton
 from condgrad.linear_model import path
 from condgrad.loop import Progress
 from condgrad.stopping import RelativeGap
@@ -516,8 +515,6 @@ def test_what_is_missing_is_said_in_a_sentence() -> None:
             r"L2Ball.* has no faces: L1Ball, GroupBall, Simplex, SolidSimplex and Box do",
         ),
     ):
-        with pytest.raises(cg.MissingAbility, match=sentence):
-            FaceNewton.of(*pair)
         with pytest.raises(
             cg.MissingAbility, match=rf"method='newton' solves.*{sentence}.*method='cgs' works"
         ):

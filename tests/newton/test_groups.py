@@ -208,7 +208,7 @@ def test_a_good_start_enters_the_path_late() -> None:
 
 def test_what_is_recognised() -> None:
     f, g = problem(12, 9)
-    assert isinstance(dual_model(2.0 * f, g), EntropicGroups)
+    assert isinstance(dual_model(structure(2.0 * f, g)), EntropicGroups)
     assert model_of(2.0 * f, g).weight == pytest.approx(0.2)
     auto, newton = (cg.minimize(f, g, method=m, tol=1e-10) for m in ("auto", "newton"))
     assert auto.iterations == newton.iterations

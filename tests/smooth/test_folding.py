@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import condgrad as cg
-from condgrad.ball import FaceNewton
 from condgrad.smooth.composite import AtBestIntercept, Composite
 from tests.methods import SMOOTH, data
 
@@ -80,7 +79,7 @@ def test_what_does_not_fold_is_said_in_a_sentence() -> None:
             cg.MissingAbility,
             match=r"is not a multiple of one loss h\(Kx\) on data",
         ):
-            FaceNewton.of(smooth, g)
+            cg.minimize(smooth, g, method="newton")
 
 
 class Huber:

@@ -26,7 +26,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -50,6 +49,7 @@ from condgrad.simple import ElasticNet, Ridge, Zero
 from condgrad.smooth import Multinomial
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.folding import FoldedLoss
+from condgrad.structure import LossOnSet
 
 
 class WorkingSet(Protocol):
@@ -186,41 +186,47 @@ class FaceNewton:
     @classmethod
     def of(
         cls,
-        f: Smooth,
-        g: Simple,
+        problem: LossOnSet,
         *,
         warm: Warm | None = None,
         wanted: float = 0.0,
         null_size: float = 0.0,
     ) -> FaceNewton:
         """The method, or a sentence that names the missing piece."""
-        if not isinstance(g, Ridge | Zero | ElasticNet):
-            raise MissingAbility(
-                f"{g!r} is no quadratic: Ridge and Zero are, and ElasticNet is one on each side of 0"
-            )
+        f = problem.f
+        g = problem.g
         if not isinstance(g.on, SetWithFaces):
             sets = "L1Ball, GroupBall, Simplex, SolidSimplex and Box do"
             raise MissingAbility(f"{g.on!r} has no faces: {sets}")
         if readiness.mode() == "off":
             off = f"{readiness.VARIABLE}=off switches off the compiled code that it needs"
             raise MissingAbility(off)
-        made = partial(cls, f, g, wanted=wanted, null_size=null_size, warm=warm or Warm())
-        if isinstance(f, BlockwiseLoss):
-            return made(loss=None)
-        if not isinstance(f, Multinomial):
-            return made(loss=FoldedLoss.of(f))
-        if not f.at_hand or is_torch(f.K):
-            raise MissingAbility(f"{f!r} is no Multinomial of NumPy or SciPy data")
-        if not isinstance(g.on, L1Ball | GroupBall | Penalised) or g.on.nonnegative:
-            raise MissingAbility(
-                f"{g.on!r} is no L1Ball or GroupBall, where Multinomial needs one, or ElasticNet, for both signs"
-            )
-        return made(loss=None)
+        if isinstance(f, Multinomial):
+            if not f.at_hand or is_torch(f.K):
+                raise MissingAbility(f"{f!r} is no Multinomial of NumPy or SciPy data")
+            if not isinstance(g.on, L1Ball | GroupBall | Penalised) or g.on.nonnegative:
+                raise MissingAbility(
+                    f"{g.on!r} is no L1Ball or GroupBall, where Multinomial needs one, or ElasticNet, for both signs"
+                )
+        return cls(f, g, problem.loss, wanted, null_size, warm or Warm())
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the compiled code is there."""
+        return readiness.available()
+
+    @property
+    def head_start(self) -> int:
+        return OPTIONS.head_start if self.has_groups else 0
+
+    @property
+    def has_groups(self) -> bool:
+        return isinstance(self.g.on, GroupBall)
 
     @property
     def affordable(self) -> bool:
         """Where projected gradients are not ahead: few coordinates matter, or samples are many."""
-        if isinstance(self.g.on, GroupBall):
+        if self.has_groups:
             # of 38 problems of several classes, projected gradients were ahead in 33
             return self.loss is not None
         if isinstance(self.g.on, SparseSet):
@@ -430,7 +436,6 @@ class FaceNewton:
         """The problem in about so many coordinates; None where they are too many, or no number."""
         n = self._coordinates
         whole = self._takes_all(size)
-        has_groups = isinstance(self.g.on, GroupBall)
         if self.loss is None and (n if whole else size) > OPTIONS.largest_model:
             return None
         chosen = None
@@ -438,12 +443,12 @@ class FaceNewton:
             if not np.isfinite(pulls).all():
                 return None
             chosen = np.sort(steepest_indices(np.ravel(pulls), np.ravel(host(x)), size))
-            if has_groups:  # whole ones
+            if self.has_groups:  # whole ones
                 codes = in_entries(self.g.on, None, x.shape).codes
                 chosen = np.flatnonzero(np.isin(codes, codes[chosen]))
         part: WorkingSet
         if self.loss is not None:
-            part = Columns(self.loss, chosen, has_groups=has_groups)
+            part = Columns(self.loss, chosen, has_groups=self.has_groups)
         else:
             entries = np.arange(n) if chosen is None else chosen
             part = Entries(entries)

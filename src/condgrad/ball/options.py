@@ -14,6 +14,12 @@ from dataclasses import dataclass
 class Options:
     """The thresholds of the engine; `OPTIONS` are those in use."""
 
+    head_start: int = 100
+    """On a ball of groups, so many projected gradients go first. They solved half of 240 random
+    problems of 3 to 200 groups, most of them in a few milliseconds. On most of the others, with
+    correlated data or a large ball, Newton's method is up to a thousand times as fast. With 30 or
+    300 in place of 100 these problems took a tenth longer."""
+
     # The working set.
     first_size: int = 50
     """The number of coordinates of the first working set. A later one has the coordinates that are

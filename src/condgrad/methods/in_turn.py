@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Protocol
 
 import numpy as np
 
@@ -27,6 +28,22 @@ MOST_BEFORE_COMPILED = 5000
 half of those that a run has by default. On colon, a squared hinge at radius 50 used up all 10 000
 in four seconds and was not proved.
 """
+
+
+class Engine(Method, Protocol):
+    """Newton's method for problems of some structure."""
+
+    @property
+    def affordable(self) -> bool:
+        """Whether it is likely faster than methods of first order."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can begin now: its code is compiled, if it is to be compiled."""
+
+    @property
+    def head_start(self) -> int:
+        """How many projected gradients should go first."""
 
 
 @dataclass(frozen=True)
@@ -85,15 +102,14 @@ class UntilNear:
 
 @dataclass(frozen=True)
 class HeadStart:
-    """A method for a few iterates, and then another one from the point where that began.
+    """A method for a few iterates, and then an engine from the point where that began.
 
     From the point where the first one ended the other may be slow: what it knows of the way from
     the start does not help there.
     """
 
     first: Method
-    iterates_of_first: int
-    other: Method
+    other: Engine
     used: list[str] = field(default_factory=list)
 
     @property
@@ -111,7 +127,7 @@ class HeadStart:
     def iterates(self, x: Array) -> Iterator[Iterate]:
         effort = NO_EFFORT
         self.used[:] = [self.first.name]
-        for iterate in islice(self.first.iterates(x), self.iterates_of_first):
+        for iterate in islice(self.first.iterates(x), self.other.head_start):
             effort = iterate.effort
             yield iterate
         if deadline.passed():

@@ -40,6 +40,7 @@ from condgrad.sets.constraints import Polytope, Prices
 from condgrad.simple import Zero
 from condgrad.smooth.folding import FoldedLoss
 from condgrad.smooth.free_columns import less_projection, orthonormal
+from condgrad.structure import LossOnPolytope
 
 LARGEST = 2000
 """The method is not used if its dense factors would have more rows: each step would take a second.
@@ -76,17 +77,18 @@ class InteriorNewton:
     g: Simple
     loss: FoldedLoss = field(repr=False)
     name: ClassVar[str] = "newton"
+    affordable: ClassVar[bool] = True
+    is_ready: ClassVar[bool] = True
+    head_start: ClassVar[int] = 0
 
     @classmethod
-    def of(cls, f: Smooth, g: Simple) -> InteriorNewton:
-        """The method; an error names what f or g lacks for it."""
-        on = g.on
-        if not (isinstance(g, Zero) and isinstance(on, Polytope)):
-            raise MissingAbility(f"{g!r} is not Zero on a Polytope")
+    def of(cls, problem: LossOnPolytope) -> InteriorNewton:
+        """The method; an error names what the problem lacks for it."""
+        f = problem.f
+        on: Any = problem.g.on
         if on.inside is None:
             raise MissingAbility(f"{on!r} has no inside, where the method would go")
-        loss = FoldedLoss.of(f)
-        K = loss.composite.K
+        K = problem.loss.composite.K
         if is_torch(K):
             raise MissingAbility(f"{f!r} has data of torch, where NumPy's or SciPy's are needed")
         m, n = K.shape
@@ -94,7 +96,7 @@ class InteriorNewton:
         rows = long_rows + on.inside.count_of_long_rows
         if min(n, rows) > LARGEST or rows * n > MOST_ENTRIES:
             raise MissingAbility(f"{f!r} on {on!r} would take dense factors that are too large")
-        return cls(f, g, loss)
+        return cls(f, problem.g, problem.loss)
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         on: Any = self.g.on

@@ -246,6 +246,12 @@ class Newton:
     wanted_absolutely: float = 0.0
     """The gap at which the run shall end, as it is; 0 if not known."""
     name: ClassVar[str] = "newton"
+    is_ready: ClassVar[bool] = True
+    head_start: ClassVar[int] = 0
+
+    @property
+    def affordable(self) -> bool:
+        return self.model.affordable
 
     def wanted_gap(self, size: float) -> float:
         """The gap at which the run shall end if |f| + |g| is `size`; 0 if not known."""

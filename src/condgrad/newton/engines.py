@@ -7,8 +7,7 @@ from collections.abc import Callable
 from condgrad.newton import groups, shared_marginal
 from condgrad.newton.ascent import DualModel
 from condgrad.newton.laplacian import dual as laplacian
-from condgrad.problem import Simple, Smooth
-from condgrad.structure import TransportStructure, structure
+from condgrad.structure import TransportStructure
 
 ENGINES: dict[str, Callable[[TransportStructure], DualModel | None]] = {
     "Linear + at most one TransportLaplacian, Entropy on Transport": laplacian.model_of,
@@ -20,10 +19,7 @@ another.
 """
 
 
-def dual_model(f: Smooth, g: Simple) -> DualModel | None:
+def dual_model(problem: TransportStructure) -> DualModel | None:
     """The first model that fits, if one does."""
-    problem = structure(f, g)
-    if problem is None:
-        return None
     models = (model_of(problem) for model_of in ENGINES.values())
     return next((model for model in models if model is not None), None)

@@ -38,7 +38,7 @@ from condgrad.result import AnswerOfRun, Result
 from condgrad.search.steps import Exact, OpenLoop, StepRule, step_rule
 from condgrad.sets.sinkhorn import Potentials
 from condgrad.sets.streamed_transport import StreamedTransport
-from condgrad.structure import TransportStructure, structure
+from condgrad.structure import TransportStructure, transport_structure
 from condgrad.transport.costs import BlockCost, PointCost
 from condgrad.transport.forbidden import Avoiding, allowed_by, barrier_above, usable_pairs
 from condgrad.transport.regularizers import Laplacian, Regularizer
@@ -105,7 +105,7 @@ class TransportResult(AnswerOfRun):
     @property
     def structure(self) -> TransportStructure:
         """The parts of the problem: its cost, its entropy and its regularisers."""
-        return structure(*self.problem)  # type: ignore[return-value]
+        return transport_structure(*self.problem)
 
     @property
     def shape(self) -> tuple[int, int]:

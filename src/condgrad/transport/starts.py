@@ -39,7 +39,7 @@ from condgrad.sets.sinkhorn import normalised_rows
 from condgrad.sets.streamed_transport import StreamedTransport
 from condgrad.smooth import TransportLaplacian
 from condgrad.streamed_plan import Linearisation, StreamedPlan, zeros
-from condgrad.structure import TransportStructure, structure
+from condgrad.structure import TransportStructure, transport_structure
 from condgrad.transport.costs import PointCost, SquaredEuclidean
 from condgrad.transport.regularizers import Laplacian
 
@@ -75,7 +75,7 @@ class TransportProblem(NamedTuple):
 
     @property
     def structure(self) -> TransportStructure:
-        return structure(self.f, self.g)  # type: ignore[return-value]
+        return transport_structure(self.f, self.g)
 
 
 def points_of(cost: Any, f: Smooth, g: Simple) -> tuple[Array, Array] | None:
