@@ -15,7 +15,7 @@ import numpy as np
 from condgrad.arrays import Array, for_kernels
 from condgrad.ball.columns import pulled_in
 from condgrad.certificate import NULL_SHARE
-from condgrad.kernels import readiness
+from condgrad.kernels import readiness, with_signals_as_raised
 from condgrad.methods.certified_point import ObjectivePoint, Tally
 from condgrad.problem import Simple, Smooth
 from condgrad.sets import L1Ball, SolidSimplex
@@ -144,9 +144,10 @@ class Follower:
             if self.has_ended:
                 return None
             ahead = slice(k, k + self.at_once)
-            count, goes_on, x, intercepts, rounds, before, last = self.kernels.predict(
-                self.problem, self.before, self.last, self.sizes[ahead], self.ridges[ahead]
-            )
+            known = self.problem, self.before, self.last
+            with with_signals_as_raised():
+                found = self.kernels.predict(*known, self.sizes[ahead], self.ridges[ahead])
+            count, goes_on, x, intercepts, rounds, before, last = found
             self.has_ended = not goes_on
             self.before = self.kernels.PathPoint(*before)
             self.last = self.kernels.PathPoint(*last)
