@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from condgrad import deadline
-from condgrad.arrays import Array, Matrix, dot, double, is_dense, like, solve_positive
+from condgrad.arrays import Array, Matrix, dot, double, is_dense, like, solve_positive, total
 from condgrad.ball.compiled import (
     BOX,
     L1_BALL,
@@ -207,9 +207,9 @@ class ByMatrix:
 class BySamples:
     """From B with B'B = K'WK, a row of B a sample, for many more coordinates than samples.
 
-    With r = slope - H x the model is <r, y> + |By|^2/2 + c |y|^2/2, up to a constant. Its dual
+    The model is <slope, d> + |Bd|^2/2 + c |d|^2/2, d = y - x. Its dual
 
-        max D(theta) = min over y of <r + B'theta, y> + c |y|^2/2,   less |theta|^2/2,
+        max D(theta) = min over y of <slope + B'theta, d> + c |d|^2/2,   less |theta|^2/2,
 
     is piecewise quadratic: y(theta) is a projection, on a face with free coordinates A and, where
     their sum or norm is the largest, a normal e. Its Hessian there is -(1 + B_A P B_A'/c), with
@@ -239,15 +239,13 @@ class BySamples:
         """The least point; None where it is not found in some steps."""
         w, unit = in_unit(model.w)
         rows = self._rows(w)
-        c = model.curvature / unit
-        image = model.x @ rows
         l1 = model.on.l1 / unit if isinstance(model.on, Penalised) else 0.0
-        dual = DualOfModel(rows, model.slope / unit - c * model.x - rows @ image, c, model.on, l1)
-        start = dual.model_at(model.x, image)
-        here = dual.at(image)
+        c = model.curvature / unit
+        dual = DualOfModel(rows, model.x, model.slope / unit, c, model.on, l1)
+        here = dual.at(np.zeros(rows.shape[1]))
         for _ in range(OPTIONS.dual_steps):
-            value = dual.model_at(here.face.point, here.image)
-            if value - here.value <= OPTIONS.accuracy * (start - value):
+            value = dual.model_at(here)
+            if value - here.value <= OPTIONS.accuracy * -value:
                 return dual.least_point(here, unit)
             after = None if deadline.passed() else dual.after_step(here)
             if after is None:
@@ -276,37 +274,43 @@ class PointOfDual(NamedTuple):
     face: Face
     """Where that leads to: y(theta)."""
     image: Array
-    """B y."""
+    """B d."""
+    simple: float
+    """c |d|^2/2 and, under a penalty, its change."""
     value: float
 
 
 class DualOfModel:
-    """The dual of <r, y> + |By|^2/2 + c |y|^2/2 + l1 |y|_1 over a set."""
+    """The dual of <slope, d> + |Bd|^2/2 + c |d|^2/2 + l1 |x + d|_1 over x + d in a set."""
 
-    def __init__(self, rows: Array, r: Array, c: float, on: Any, l1: float = 0.0) -> None:
+    def __init__(
+        self, rows: Array, x: Array, slope: Array, c: float, on: Any, l1: float = 0.0
+    ) -> None:
         self.rows = rows
         """B', a coordinate a row."""
-        self.r = r
+        self.x = x
+        self.slope = slope
         self.c = c
         self.on = on
         self.l1 = l1
         """The penalty in the unit of the model; 0 where a set bounds the norm."""
 
-    def model_at(self, y: Array, image: Array) -> float:
-        return dot(self.r, y) + 0.5 * dot(image, image) + self._simple(y)
-
-    def _simple(self, y: Array) -> float:
-        square = 0.5 * self.c * dot(y, y)
-        return square if self.l1 == 0.0 else square + self.l1 * float(np.abs(y).sum())
+    def model_at(self, here: PointOfDual) -> float:
+        """The model at y(theta), less that at x."""
+        linear = dot(self.slope, here.face.point - self.x)
+        return linear + 0.5 * dot(here.image, here.image) + here.simple
 
     def at(self, theta: Array) -> PointOfDual:
-        a = self.r + self.rows @ theta
-        v = a / -self.c
+        a = self.slope + self.rows @ theta
+        v = self.x - a / self.c
         is_penalised = isinstance(self.on, Penalised)
         face = self.on.near(v, self.l1 / self.c) if is_penalised else self.on.face(v)
-        y = face.point
-        value = dot(a, y) + self._simple(y) - 0.5 * dot(theta, theta)
-        return PointOfDual(theta, v, face, y @ self.rows, value)
+        d = face.point - self.x
+        simple = 0.5 * self.c * dot(d, d)
+        if self.l1 > 0.0:
+            simple += self.l1 * total(np.abs(face.point) - np.abs(self.x))
+        value = dot(a, d) + simple - 0.5 * dot(theta, theta)
+        return PointOfDual(theta, v, face, d @ self.rows, simple, value)
 
     def after_step(self, here: PointOfDual) -> PointOfDual | None:
         """Where a Newton step leads to; None where D rises no more."""
