@@ -27,7 +27,9 @@ from condgrad.newton.laplacian.preconditioner import (
     LeadingModes,
     ShiftedBlocks,
     by_block,
+    schur_solve,
     solved,
+    whole_blocks,
 )
 from condgrad.newton.laplacian.whole import WholeHessian
 from condgrad.structure import structure
@@ -588,6 +590,24 @@ def test_the_preconditioner_is_positive_and_self_adjoint(d: int, seed: int) -> N
         x, y = random_point(model, seed + 1, 1.0), random_point(model, seed + 2, 1.0)
         assert hessian.inner(inverse(x), y) == pytest.approx(hessian.inner(x, inverse(y)), rel=1e-6)
         assert hessian.inner(inverse(x), x) > 0.0
+
+
+@given(seed=st.integers(0, 10**6), d=st.sampled_from([1, 3, 6]), stiff=st.floats(-3.0, 7.0))
+def test_the_moment_blocks_are_solved(seed: int, d: int, stiff: float) -> None:
+    """Against a factorisation, in the metric in which errors count, whatever the stiffness."""
+    rng = np.random.default_rng(seed)
+    n = 12
+    roots = rng.standard_normal((n, d, d)) * rng.random((n, 1, 1)) ** 3
+    C = roots @ roots.transpose(0, 2, 1)
+    graph = rng.random((n, n)) * (rng.random((n, n)) < 0.3)
+    graph = graph + graph.T
+    L = 10.0**stiff * (np.diag(graph.sum(axis=1)) - graph)
+    r = rng.standard_normal((n, d))
+    x = schur_solve(whole_blocks(C, np.diagonal(L)), lambda P: L @ P, r)
+    coupled = np.einsum("ikl,ij->ikjl", C, L).reshape(n * d, n * d)
+    error = x - np.linalg.solve(np.eye(n * d) + coupled, r.ravel()).reshape(n, d)
+    rounding = 1e-9 * np.vdot(r, L @ r)
+    assert np.vdot(error, L @ error) <= 0.1**2 * np.vdot(x, L @ r) + rounding
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -24,6 +24,7 @@ from condgrad.arrays.backend import (
 from condgrad.arrays.linear_algebra import (
     block_diagonal,
     cholesky,
+    diagonal_of,
     eigh_small,
     is_dense,
     is_sparse_tensor,
@@ -74,6 +75,7 @@ __all__ = [
     "combine",
     "copied",
     "detached",
+    "diagonal_of",
     "differences",
     "dot",
     "dots",

@@ -94,6 +94,16 @@ def block_diagonal(blocks: Sequence[Matrix]) -> Matrix | None:
     )
 
 
+def diagonal_of(K: Matrix, x: Array) -> Array:
+    """The diagonal of a square matrix, as an array like x."""
+    if not is_sparse_tensor(K):
+        return like(np.asarray(K.diagonal()) if scipy.sparse.issparse(K) else K.diagonal(), x)
+    entries = K.to_sparse_coo().coalesce()
+    rows, columns = entries.indices()
+    there = rows == columns
+    return x.new_zeros(x.shape[0]).index_add(0, rows[there], entries.values()[there].to(x.dtype))
+
+
 def matrix_like(K: Matrix, x: Array) -> Matrix:
     """A matrix, dense or SciPy sparse, as one that multiplies arrays of the kind of x."""
     if is_sparse_tensor(K):

@@ -33,8 +33,13 @@ def conjugate_gradients(
     max_iterations: int,
     precondition: Callable[[Any], Any] = lambda r: r,
     moved: Callable[[Any, float, Any], Any] = plus,
+    energy: float | None = None,
 ) -> LinearSolution:
     """x with A x ~ b, starting from 0, until the preconditioned residual has fallen by `accuracy`.
+
+    With `energy`, a bound on <b, x>, the residual must fall to `accuracy` times the root of what x
+    leaves of it, energy - <b, x>. This is for callers whose answer is a small difference between
+    something and x.
 
     A, known by `product`, and the preconditioner are self-adjoint and positive in the metric
     `inner`; vectors are anything that `moved` adds up. Directions are made conjugate by the
@@ -47,8 +52,9 @@ def conjugate_gradients(
     direction = z
     size = inner(z, b)
     iterations = 0
-    target = max(accuracy, MOST_ACCURATE) ** 2 * size
-    while size > target and iterations < max_iterations and not deadline.passed():
+    target = max(accuracy, MOST_ACCURATE) ** 2
+    left = size if energy is None else energy
+    while size > target * left and iterations < max_iterations and not deadline.passed():
         image = product(direction)
         curvature = inner(direction, image)
         if not (curvature > 0.0 and math.isfinite(size / curvature)):
@@ -56,6 +62,8 @@ def conjugate_gradients(
         iterations += 1
         step = size / curvature
         x = moved(x, step, direction)
+        if energy is not None:
+            left = max(left - step * size, MOST_ACCURATE * energy)
         before = r
         r = moved(r, -step, image)
         z = precondition(r)

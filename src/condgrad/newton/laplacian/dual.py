@@ -24,6 +24,7 @@ from condgrad.arrays import (
     Array,
     at_least,
     block_diagonal,
+    diagonal_of,
     dot,
     double,
     is_formed,
@@ -349,6 +350,17 @@ class EntropicLaplacian(EntropicPath):
         concat = namespace(self.a).concat
         return lambda both: concat(
             [self.gradient_in_P(both[:n]), self.gradient_in_Q(both[n:])], axis=0
+        )
+
+    @cached_property
+    def metric_diagonal(self) -> Array:
+        """The diagonal of `metric`."""
+        laplacian: Any = self.laplacian
+        return namespace(self.a).concat(
+            [
+                (2.0 * laplacian.source_weight) * diagonal_of(laplacian.Ls, self.a),
+                (2.0 * laplacian.target_weight) * diagonal_of(laplacian.Lt, self.b),
+            ]
         )
 
     def quadratic(self, P: Array, Q: Array) -> float:
