@@ -4,10 +4,10 @@
 A small network learns from labelled sources and unlabelled targets. A transport loss joins the two.
 
 Run it by ``python examples/adaptation_network.py --out out``.
-Needs torch. The sources have labels. The targets, the same two moons after a turn, have none. The loss has two terms:
-the classification error on the sources, and the cost of a transport from sources to targets. The transport compares
-pairs: (point, label) for a source, (point, prediction) for a target, as in Courty et al. (NeurIPS 2017). Every value of
-the transport is certified. Its gradient reaches the network through the predictions.
+It needs torch. The sources are two moons with labels. The targets are the same moons after a turn, without labels. The
+loss has two terms: the classification error on the sources, and the cost of a transport from sources to targets. The
+transport compares pairs: (point, label) for a source, (point, prediction) for a target, as in Courty et al. (NeurIPS
+2017). Every value of the transport is certified. Its gradient reaches the network through the predictions.
 """
 
 from __future__ import annotations

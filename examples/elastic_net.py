@@ -1,11 +1,11 @@
 """Elastic-net path
 ================
 
-The l1-constrained elastic net for many radii. Each fit has its proof, and scikit-learn's answers are the comparison.
+An elastic net with a bound on the l1 norm, for many radii. Each fit has its proof. Two are compared with scikit-learn.
 
 Run it by ``python examples/elastic_net.py --out out``.
-The example uses the colon data too if this machine has them. It looks in the folder CONDGRAD_DATA, and in the cache of
-`condgrad.datasets.load_colon()`. It downloads nothing.
+The example also uses the colon data, if this machine has them. It looks in the folder that the environment variable
+CONDGRAD_DATA names, and in the cache of `condgrad.datasets.load_colon()`. It downloads nothing.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
 Two problems solved with a proof: a constrained elastic net, and an unmixing problem with entropy.
 
 Run it by ``python examples/first_certificates.py --out out``.
-It prints a table of certified results, and saves a picture of their convergence in the output folder.
+In the second problem, a measured spectrum is a mixture of known spectra, and the program finds their shares. It prints
+a table of certified results, and saves a picture of their convergence in the output folder.
 """
 
 from __future__ import annotations

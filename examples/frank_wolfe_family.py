@@ -1,12 +1,12 @@
 """Frank-Wolfe and its family
 ==========================
 
-Conditional gradients over vertices: the certified gap against calls of the linear oracle, on three polytopes.
+Four Frank-Wolfe methods on three polytopes: the certified gap against the number of calls of the linear oracle.
 
 Run it by ``python examples/frank_wolfe_family.py --out out``.
-The plain conditional gradient zigzags if the minimum lies on a face. Away and pairwise steps remember the vertices.
-They take weight from bad vertices, and so they converge linearly. Lazy steps first try the vertices that are known.
-They call the oracle only if these promise too little. On the Birkhoff polytope, each call is an assignment problem.
+The plain conditional gradient zigzags if the minimum lies on a face. Away and pairwise steps remember the vertices and
+take weight from bad ones, so they converge linearly. Lazy steps first try the vertices that are known. They call the
+oracle only if no known vertex promises enough. On the Birkhoff polytope, each call is an assignment problem.
 """
 
 from __future__ import annotations

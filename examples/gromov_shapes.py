@@ -1,12 +1,12 @@
 """Two spaces
 ==========
 
-Gromov-Wasserstein between two eggs, one of them turned: one start, and several starts.
+Match two egg shapes by Gromov-Wasserstein. One of them is turned. Compare one start with several starts.
 
 Run it by ``python examples/gromov_shapes.py --out out``.
 An egg is nearly an ellipse. An ellipse looks the same from both ends and from both sides. So a plan that exchanges the
-two sides is nearly as good as the right plan, and it is stationary too. A certificate of stationarity cannot tell them
-apart. The table of starts can, and the lower bound says how much is left to gain.
+two sides is nearly as good as the right plan, and it is stationary too. A certificate of stationarity does not show
+which of the two a run has found. The table of starts shows it, and the lower bound says how much better a plan can be.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
 A photograph has lost half of its pixels. A matrix of small nuclear norm completes it.
 
 Run it by ``python examples/matrix_completion.py --out out``.
-The set is the nuclear ball. Its vertices are matrices of rank one. So a step of the conditional gradient needs one pair
-of singular vectors, and a projection needs all of them. Both methods prove with the same certificate how near they are
-to the minimum of f. That is not the error of the picture: the nuclear norm is limited, so the best picture is blurred.
-The table and the title state the error on the lost pixels.
+The set is the nuclear ball: all matrices with a bounded sum of singular values. Its extreme points have rank one. So a
+step of the conditional gradient needs one pair of singular vectors, and a step of projected gradients needs all of
+them. For both methods, the certified gap says how near they are to the minimum of f. The gap is not the error of the
+picture: the best matrix in the ball is a blurred picture. The table and the title state the error on the lost pixels.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
 From gene expressions to a short list of genes: choose the radius, test on held-out samples, and find the stable genes.
 
 Run it by ``python examples/microarray_study.py --out out``.
-It uses the colon data (62 tissues, 2000 genes) if this machine has them. It looks in the folder CONDGRAD_DATA, and in
-the cache of `condgrad.datasets.load_colon()`. If it finds none, it takes scikit-learn's breast cancer data, and the
-title says so. It downloads nothing.
+It uses the colon data (62 tissues, 2000 genes) if this machine has them. It looks in the folder that the environment
+variable CONDGRAD_DATA names, and in the cache of `condgrad.datasets.load_colon()`. If they are not there, it uses
+scikit-learn's breast cancer data, and the title says so. It downloads nothing.
 """
 
 from __future__ import annotations

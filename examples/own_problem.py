@@ -1,12 +1,12 @@
 """Your own f, g and set
 =====================
 
-Where to build a depot? A smooth f, a g with its own oracle and a polygon are all written here.
+Where to build a depot? This program writes its own smooth f, its own g with an oracle, and its own set, a polygon.
 
 Run it by ``python examples/own_problem.py --out out``.
-f is the way to all customers. g is the price of being far from the harbour. The depot must lie in a district. The
-middle panel shows Lemma 2 of the paper. f lies above its tangent. So F lies above the tangent plus g. The oracle
-computes the least value of that sum anyway, and no depot in the district can be better.
+f is the sum of the (smoothed) distances to all customers. g is the price of being far from the harbour. The depot must
+lie in a district. The middle panel shows Lemma 2 of the paper: f lies above its tangent, so F lies above the tangent
+plus g. The oracle computes the minimum of this sum over the district. No depot in the district can have a smaller F.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Barycentres of palettes
 =======================
 
-The colours of two photographs, and the palettes on the way from one to the other.
+Palettes between the colours of two photographs.
 
 Run it by ``python examples/palette_barycenters.py --out out``.
-A palette is a cloud of colours with weights. A barycentre with free support moves its colours to the places where their
-mass goes. Each plan is certified; the colours come from a local search. The plan to the temple's palette says which
-colour replaces which. So the temple can be shown in every palette on the way. Between the colours of a palette the map
-is smooth: it takes a mean over near colours, and leaves no seams in the sky.
+A palette is a cloud of colours with weights. Each palette in between is a barycentre of the two palettes. Its colours
+come from a local search, and its transport plans are certified. The plan to the temple's palette says which colour
+replaces which, so the temple can be shown in each of these palettes. A pixel changes by the mean change of the palette
+colours near its own colour. So the sky has no seams.
 """
 
 from __future__ import annotations

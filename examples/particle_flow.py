@@ -1,11 +1,11 @@
 """A flow of particles
 ===================
 
-Points slide down the gradient of the Sinkhorn divergence to a target.
+Points move to a target, along the gradient of the Sinkhorn divergence.
 
 Run it by ``python examples/particle_flow.py --out out``.
-Needs torch. The plain transport loss pulls the particles together, because its entropy blurs the target. The debiased
-divergence does not. Each gradient comes from a certified solution, by the envelope theorem.
+It needs torch. The plain transport loss pulls the particles together, because its entropy blurs the plan. The Sinkhorn
+divergence subtracts this effect. Each gradient comes from a certified solution, by the envelope theorem.
 """
 
 from __future__ import annotations

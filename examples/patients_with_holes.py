@@ -4,9 +4,10 @@
 From a table with empty cells to a report, a saved model and predictions: in a terminal, and in Python.
 
 Run it by ``python examples/patients_with_holes.py --out out``.
-A table has 80 patients, 200 genes and some hundred empty cells. ``condgrad fit`` says how many there are, and
-``--impute median`` fills them. Each fold learns its medians, standard deviations, radius and ridge from the patients
-that are not held out. The report ends with Python code that gives the same model, to the last digit.
+A table has 80 patients, 200 genes and more than a hundred empty cells. ``condgrad fit`` says how many cells are empty,
+and ``--impute median`` fills them. Cross-validation chooses the radius and the ridge. In each fold, the medians and the
+standard deviations come from the patients that are not held out. The report ends with Python code that gives the same
+model, to the last digit.
 """
 
 from __future__ import annotations

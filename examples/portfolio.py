@@ -1,13 +1,13 @@
 """A portfolio under constraints
 =============================
 
-The best compromise between risk and return, with caps for assets and sectors: four methods.
+The best compromise between risk and return, with upper bounds for assets and sectors, found by four methods.
 
 Run it by ``python examples/portfolio.py --out out``.
 The weights of 200 assets sum to 1. No weight is above 5 %, and no sector is above a fifth. ``sets.Polytope`` takes these
 constraints in the form of SciPy's ``linprog``. Frank-Wolfe methods solve a linear program in each step, and its dual
-proves the lower bound. ``method="auto"`` goes through the inside of the set instead, and its multipliers prove the bound.
-So every portfolio comes with a proof of how far its utility is from the best one.
+proves the lower bound. ``method="auto"`` is an interior-point method here, and its multipliers prove the bound. So
+every portfolio has a proof of how far it is from the best one.
 """
 
 from __future__ import annotations

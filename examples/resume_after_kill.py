@@ -1,12 +1,13 @@
 """Resume after a kill
 ===================
 
-A process is killed twice, and its run continues from a checkpoint. A second run without kills is the comparison.
+A process is killed twice, and its run continues from a checkpoint. A run without interruption is the comparison.
 
 Run it by ``python examples/resume_after_kill.py --out out``.
-`checkpoint=` names a file. From time to time the run writes its point, bound, oracle points and trace there, never half
-of them. Start the same call again, and it continues from there. It keeps the lower bound only if the problem is the
-same: a checksum of f, g, the set and their data must agree. A bound of another problem would prove nothing.
+`checkpoint=` names a file. From time to time the run writes its state there: its point, bound, oracle points and trace.
+The file is never half written. Start the same call again, and the run continues from the file. It keeps the lower bound
+only if the problem is the same, because the bound of another problem proves nothing. A checksum of f, g, the set and
+their data decides this.
 """
 
 from __future__ import annotations

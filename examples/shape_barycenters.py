@@ -4,8 +4,8 @@
 Four shapes in the corners, and between them their certified barycentres.
 
 Run it by ``python examples/shape_barycenters.py --out out``.
-A shape is a measure on the points of a grid. Each picture between the corners is a measure too: the one with the
-smallest total cost of its plans to the four corners. The weight of a corner falls with the distance to it.
+A shape is a set of weights on the points of a grid. So is each picture between the corners: it has the smallest total
+transport cost to the four shapes. The nearer a corner is, the larger is its weight in this total.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Regression under constraints on its shape
 =========================================
 
-A curve that must rise, and must bend one way only: least squares over a polytope.
+Least squares for a curve that must rise, or must rise and be concave.
 
 Run it by ``python examples/shape_constrained.py --out out``.
-The values of a curve at 60 places are free except for its shape. The curve may not fall, and its slope may not grow.
-``sets.Polytope`` takes this as a few sparse inequalities. The gap proves how far the fit is from the best such curve.
-There is no smoothing parameter to choose.
+The variables are the values of the curve at 60 places. The first fit may not fall. The second fit may not fall, and its
+slope may not grow. ``sets.Polytope`` takes both rules as sparse inequalities. The gap proves how far a fit is from the
+best such curve. There is no smoothing parameter to choose.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """3D shapes
 =========
 
-A flat starfish is matched to a turned and lifted one in 3D, with a Laplacian and without.
+Match a flat starfish to a turned one with lifted arms, with a Laplacian and without.
 
 Run it by ``python examples/shape_matching.py --out out``.
-The colour of a target point mixes the colours of the arms that its mass comes from. Torn arms look muddy.
+Each arm of the source has its own colour. A target point mixes the colours of the arms that its mass comes from. If a
+plan tears the arms apart, the colours of the targets are mixed.
 """
 
 from __future__ import annotations

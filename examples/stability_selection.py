@@ -1,14 +1,14 @@
 """Stability selection
 ===================
 
-Which variables are chosen again and again on halves of the samples, and how many of them by chance?
+Fit a model to many halves of the samples. Which variables are chosen most often, and how many of them by chance?
 
 Run it by ``python examples/stability_selection.py --out out``.
-Among correlated variables, a single fit chooses by the accidents of its sample. So this example fits paths to many
-halves of the samples, in complementary pairs. A variable is stable if more than a given share of the halves choose it
-at some radius (Meinshausen and Buehlmann, J. R. Stat. Soc. B 72:417, 2010; Shah and Samworth, B 75:55, 2013). The number
-of irrelevant variables among the stable ones has a bound. If each half chooses q of p variables on average, its
-expectation is at most q^2 / ((2 share - 1) p).
+Of several correlated variables, a single fit chooses one that suits its own samples. So this example fits paths to many
+halves of the samples, in complementary pairs. A variable is stable if at least a given share of the halves choose it at
+some radius (Meinshausen and Buehlmann, J. R. Stat. Soc. B 72:417, 2010; Shah and Samworth, B 75:55, 2013). Some stable
+variables may be irrelevant. If each half chooses q of p variables on average, the expected number of these is at most
+q^2 / ((2 share - 1) p).
 """
 
 from __future__ import annotations
