@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from condgrad import _checks, ball, deadline, kernels, overflow, resuming
 from condgrad.arrays import Array, Space, copied, is_formed
 from condgrad.arrays.inputs import floating
@@ -21,6 +23,7 @@ from condgrad.search.steps import Exact, OpenLoop, StepRule, step_rule
 from condgrad.sets.balls import Ball
 from condgrad.simple.oracle import Unknown
 from condgrad.stopping import RelativeGap, RelativeStationarity, StopRule
+from condgrad.structure import LossOnSet
 
 WORTH_RESUMING = 0.2
 """A run that converges in fewer seconds gets no digest: computing one would take a good part of
@@ -213,8 +216,7 @@ def minimize(
 
 
 def minimize_next(
-    f: Smooth,
-    g: Simple,
+    problem: LossOnSet,
     x: Array,
     *,
     warm: ball.Warm,
@@ -223,14 +225,16 @@ def minimize_next(
     max_iter: int,
     time_limit: float | None,
 ) -> Result:
-    """`minimize` with "auto" for the next g of a path, from a point of the set.
+    """`minimize` with "auto" for the next problem of a path, from a point of its set.
 
     `warm` is what the last run has computed at that point; `null_size` is |f| + |g| at the null
     point.
     """
-    overflows = overflow.silent_in_our_code()
+    overflows = np.errstate(over="ignore")  # nothing here is the user's own code
     with deadline.within(time_limit), kernels.with_signals_as_raised(), overflows:
-        method = METHODS["auto"](f, g, RunOptions(wanted_gap=WantedGap(tol, null_size), warm=warm))
+        wanted_gap = WantedGap(tol, null_size)
+        options = RunOptions(wanted_gap=wanted_gap, problem=problem, warm=warm)
+        method = METHODS["auto"](problem.f, problem.g, options)
         return run(
             method, x, null_size=null_size, stop=RelativeGap(tol), max_iter=max_iter
         ).uninterrupted()

@@ -27,7 +27,8 @@ from condgrad.smooth import (
     TransportLaplacian,
 )
 from condgrad.smooth.blockwise import BlockwiseLoss
-from condgrad.smooth.folding import FoldedLoss
+from condgrad.smooth.composite import is_at_hand
+from condgrad.smooth.folding import Folded, FoldedLoss
 
 PLANS = (Transport, PartialTransport, SharedMarginal)
 COSTS = (Linear, TransportCost)
@@ -77,9 +78,9 @@ class LossOnSet:
 
     f: Smooth
     g: Ridge | Zero | ElasticNet
-    loss: FoldedLoss | None
-    """f as h(Kx) and linear terms. None for several classes and for data in blocks: there f knows
-    its own Hessian.
+    loss: Folded | None
+    """f as h(Kx) and linear terms: f itself, or what folds its terms. None for several classes and
+    for data in blocks: there f knows its own Hessian.
     """
 
 
@@ -89,7 +90,7 @@ class LossOnPolytope:
 
     f: Smooth
     g: Zero
-    loss: FoldedLoss
+    loss: Folded
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def structure(f: Smooth, g: Simple) -> Structure:
     if isinstance(f, BlockwiseLoss | Multinomial):
         return LossOnSet(f, g, None)
     try:
-        loss = FoldedLoss.of(f)
+        loss = f if is_at_hand(f) else FoldedLoss.of(f)
     except MissingAbility as missing:
         return NoStructure(str(missing))
     if isinstance(g, Zero) and isinstance(g.on, Polytope):

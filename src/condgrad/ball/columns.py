@@ -46,7 +46,7 @@ from condgrad.search.backtracking import ARMIJO_FRACTION
 from condgrad.sets import Box, GroupBall, Simplex
 from condgrad.sets.penalised import Penalised
 from condgrad.smooth.composite import AtBestIntercept, with_shift
-from condgrad.smooth.folding import FoldedLoss
+from condgrad.smooth.folding import Folded
 
 
 def pulls_at(point: ObjectivePoint) -> Array:
@@ -83,7 +83,7 @@ def pulled_in(on: Set, x: Array) -> Array:
     return on.project(x)
 
 
-def chosen_columns(loss: FoldedLoss, chosen: Array | None) -> tuple[Matrix, Array | None]:
+def chosen_columns(loss: Folded, chosen: Array | None) -> tuple[Matrix, Array | None]:
     """Some columns of K, or all; about their means, which are told, where there is an intercept.
 
     Those of a sparse K stay so unless most of their entries are stored; of them, those are centred
@@ -166,7 +166,7 @@ class Columns:
 
     def __init__(
         self,
-        loss: FoldedLoss,
+        loss: Folded,
         chosen: Array | None,
         *,
         curvature: Curvature | None = None,
@@ -402,7 +402,7 @@ class Columns:
         shift = self._shift(here.x)
         loss = here.loss._replace(intercept=with_shift(here.loss.intercept, -shift))
         u = here.u if shift == 0.0 else here.u + shift
-        smooth = self.loss.evaluation(start.f, x, u, loss)
+        smooth = self.loss.evaluation(x, u, loss)
         # centred columns give K x by way of their means, which costs it digits where these are
         # large
         lost = 0.0 if self.means is None else dot(np.abs(self.means), np.abs(here.x))

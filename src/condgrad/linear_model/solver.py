@@ -28,10 +28,15 @@ from condgrad.sets.penalised import Penalised
 from condgrad.simple import ElasticNet, Ridge, Zero
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
+from condgrad.smooth.composite import is_at_hand
 from condgrad.smooth.row_blocks import CONSTANT, squares_about
+from condgrad.structure import LossOnSet
 
 FeatureSet = L1Ball | SolidSimplex | GroupBall
 """Where the coefficients may be."""
+
+SizeKeeper = Ridge | Zero | ElasticNet
+"""What keeps them small there."""
 
 SMALLEST_SHARE = 1e-3
 """The first radius of a default grid, as a share of the last."""
@@ -156,6 +161,10 @@ class Runs:
 
     f: Smooth
     warm: Warm = field(default_factory=Warm)
+
+    def problem(self, g: SizeKeeper) -> LossOnSet:
+        """f + g: whatever the estimator, it is a loss of data on a set."""
+        return LossOnSet(self.f, g, self.f if is_at_hand(self.f) else None)
 
     @cached_property
     def null(self) -> Any:
@@ -300,7 +309,7 @@ class Solver:
                 return size_in(on, x)
         return size_in(on, x) or size_in(on, g.argmin(here.gradient).point) or 1.0
 
-    def _minimized(self, runs: Runs, g: Simple, x0: Array, tol: float, max_iter: int) -> Result:
+    def _minimized(self, runs: Runs, g: SizeKeeper, x0: Array, tol: float, max_iter: int) -> Result:
         """The solution from a point of the set; by "auto" with what the last run left."""
         if self.method != "auto" or self.progress:
             return minimize(
@@ -314,8 +323,7 @@ class Solver:
                 progress=self.progress,
             ).uninterrupted()
         return minimize_next(
-            runs.f,
-            g,
+            runs.problem(g),
             g.on.start(runs.f.space) if x0 is None else x0,  # type: ignore[arg-type]
             warm=runs.warm,
             null_size=runs.null_size,
@@ -324,7 +332,7 @@ class Solver:
             time_limit=self.time_left,
         )
 
-    def _simple(self, size: Size) -> Simple:
+    def _simple(self, size: Size) -> SizeKeeper:
         """The part of F that keeps x small."""
         ridge = checked_ridge(size.ridge)
         if size.radius is not None:
@@ -341,10 +349,10 @@ class Solver:
 
     def _tol(self, f: Smooth) -> float:
         """The tolerance, or what a proof can be held to."""
-        return max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
+        return max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.space.unit)  # type: ignore[union-attr]
 
     def _solved(
-        self, runs: Runs, size: Size, g: Simple, start: Array, *, models: int = 0
+        self, runs: Runs, size: Size, g: SizeKeeper, start: Array, *, models: int = 0
     ) -> tuple[ObjectivePoint, Fit]:
         """The solution, as a point and as a fit of its coefficients, from a start or its
         projection, which some models have led to.
@@ -375,7 +383,7 @@ class Solver:
         )
 
 
-def simple_part(ridge: float, on: Set) -> Simple:
+def simple_part(ridge: float, on: Set) -> Ridge | Zero:
     """ridge |x|_2^2 on a set."""
     return Ridge(ridge, on=on) if ridge > 0.0 else Zero(on=on)
 

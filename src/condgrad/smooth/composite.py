@@ -23,6 +23,7 @@ from condgrad.arrays import (
     dots,
     double,
     is_dense,
+    is_torch,
     largest_size,
     length_of,
     mixed,
@@ -113,6 +114,10 @@ class Composite(Smooth):
     """What was taken off the targets in h; it is added to the intercept that the user sees."""
     unpenalised: Any = None
     """The `FreeColumns` that are minimised out beside the intercept, or None."""
+    tilt: Array | None = None
+    """The linear terms beside h(Kx), which `FoldedLoss` may have."""
+    weight = 1.0
+    """What h(Kx) is multiplied by, where `FoldedLoss` has other numbers."""
 
     def __init__(self, K: Matrix, h: Separable) -> None:
         self.K = each_entry_once(K)
@@ -203,6 +208,38 @@ class Composite(Smooth):
 
     def at(self, x: Array) -> CompositeEvaluation:
         return CompositeEvaluation(self, x)
+
+    def evaluation(self, x: Array, u: Array, best: AtBestIntercept) -> CompositeEvaluation:
+        """f at x from u = K x and h there."""
+        here = CompositeEvaluation(self, x, u, near=best.intercept)
+        here.at_best = best
+        return here
+
+    def loss_at(self, evaluation: CompositeEvaluation) -> CompositeEvaluation:
+        """The part of an evaluation of f that is h(Kx): all of it."""
+        return evaluation
+
+    def at_best(self, evaluation: CompositeEvaluation) -> AtBestIntercept:
+        """h at its best intercept, from an evaluation of f."""
+        best: AtBestIntercept = evaluation.at_best
+        return best
+
+    @property
+    def composite(self) -> Composite:
+        """The h(Kx)."""
+        return self
+
+    @cached_property
+    def on_host(self) -> Any:
+        """h of margins on the host."""
+        return self.h.on_host() if is_torch(self.K) else self.h  # type: ignore[attr-defined]
+
+    @property
+    def free(self) -> Array | None:
+        """The columns that are minimised out; that of an intercept alone is one row."""
+        if self.unpenalised is not None:
+            return self.h.free  # type: ignore[attr-defined]
+        return np.ones((1, 1)) if self.h.has_intercept else None
 
     def image(self, x: Array) -> Array:
         """K x in float64."""
@@ -340,13 +377,6 @@ class EvaluationOfImage:
 
 class CompositeEvaluation(EvaluationOfImage):
     """h(Kx) at x."""
-
-    @classmethod
-    def known(cls, f: Composite, x: Array, z: Array, best: AtBestIntercept) -> CompositeEvaluation:
-        """From z = K x and h there."""
-        here = cls(f, x, z, near=best.intercept)
-        here.at_best = best
-        return here
 
     @cached_property
     def z(self) -> Array:
