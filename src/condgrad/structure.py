@@ -21,13 +21,11 @@ from condgrad.sets.constraints import Polytope
 from condgrad.simple import ElasticNet, Entropy, Ridge, Zero
 from condgrad.smooth import (
     Linear,
-    Multinomial,
     TransportCost,
     TransportGroupLasso,
     TransportLaplacian,
 )
-from condgrad.smooth.blockwise import BlockwiseLoss
-from condgrad.smooth.composite import is_at_hand
+from condgrad.smooth.composite import LossOfMatrix, is_at_hand
 from condgrad.smooth.folding import Folded, FoldedLoss
 
 PLANS = (Transport, PartialTransport, SharedMarginal)
@@ -111,7 +109,7 @@ def structure(f: Smooth, g: Simple) -> Structure:
     if not isinstance(g, Ridge | Zero | ElasticNet):
         quadratics = "Ridge and Zero are, and ElasticNet is one on each side of 0"
         return NoStructure(f"{g!r} is no quadratic: {quadratics}")
-    if isinstance(f, BlockwiseLoss | Multinomial):
+    if isinstance(f, LossOfMatrix) and not is_at_hand(f):
         return LossOnSet(f, g, None)
     try:
         loss = f if is_at_hand(f) else FoldedLoss.of(f)

@@ -23,7 +23,6 @@ from condgrad.arrays import (
     is_dense,
     is_torch,
     like,
-    namespace,
     precision,
     some_columns,
     total,
@@ -75,7 +74,7 @@ def pulled_in(on: Set, x: Array) -> Array:
     if isinstance(on, Simplex):
         x = at_least(0.0, x)
         return (on.mass / total(x)) * x
-    norm = on.norm(x) if isinstance(on, GroupBall) else total(namespace(x).abs(x))
+    norm = on.norm(x)  # type: ignore[attr-defined]
     for units in (0.0, 1.0, 2.0):
         inside = (on.scale / norm * (1.0 - units * precision(x))) * x
         if on.violation(inside) == 0.0:
@@ -369,13 +368,10 @@ class Columns:
         level = -dot(slope, x)
         if not isinstance(self.on, NormBall | GroupBall) or fall > OPTIONS.hidden_fall * level:
             return fall
-        smaller = min(self._norm(end), self._norm(x))
+        smaller = min(self.on.norm(end), self.on.norm(x))
         if smaller < self.on.scale * (1.0 - ON_BOUNDARY):
             return fall
         return -total(slope * d + (level / self.on.scale) * growth_of_sizes(self.on, x, end))
-
-    def _norm(self, x: Array) -> float:
-        return self.on.norm(x) if isinstance(self.on, GroupBall) else float(np.abs(x).sum())
 
     @property
     def _noise(self) -> float:

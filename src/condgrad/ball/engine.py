@@ -47,7 +47,6 @@ from condgrad.sets import GroupBall, L1Ball
 from condgrad.sets.penalised import Penalised
 from condgrad.simple import ElasticNet, Ridge, Zero
 from condgrad.smooth import Multinomial
-from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.folding import Folded
 from condgrad.structure import LossOnSet
 
@@ -397,10 +396,9 @@ class FaceNewton:
     @property
     def _first_size(self) -> int:
         """Fewer for tall data, where the Gram matrix costs most; more in blocks, where passes do."""
-        if isinstance(self.f, BlockwiseLoss):
-            return OPTIONS.wide_box
         if self.loss is None:
-            return OPTIONS.first_size
+            f: Any = self.f  # a `LossOfMatrix`
+            return OPTIONS.first_size if f.at_hand else OPTIONS.wide_box
         m, n = self.loss.composite.K.shape
         return OPTIONS.first_size if n >= m else OPTIONS.first_size // OPTIONS.growth
 

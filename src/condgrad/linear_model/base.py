@@ -18,14 +18,15 @@ from sklearn.utils.sparsefuncs import inplace_column_scale
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condgrad import _checks
+from condgrad.arrays import is_dask
 from condgrad.arrays.inputs import each_entry_once
 from condgrad.linear_model.model_file import FittedModel
 from condgrad.linear_model.parameters import FitParameters, with_parameters
 from condgrad.linear_model.solver import Fit, Size, Solver, Task, warn_unless_converged
-from condgrad.problem import Smooth
 from condgrad.sets.group_ball import checked_groups
+from condgrad.smooth.composite import LossOfMatrix
 from condgrad.smooth.free_columns import NamedColumns
-from condgrad.smooth.row_blocks import RowBlocks, as_array, is_dask
+from condgrad.smooth.row_blocks import RowBlocks, as_array
 
 FORMATS = ("csr", "csc")
 PRECISIONS = (np.float64, np.float32)
@@ -50,7 +51,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
     @abstractmethod
     def _losses(
         self, X: Any, y: Any, weights: Any, offset: Any = None, unpenalised: Any = None
-    ) -> Sequence[Smooth]:
+    ) -> Sequence[LossOfMatrix]:
         """The smooth parts of the problems to solve."""
 
     @abstractmethod

@@ -13,7 +13,8 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from condgrad.smooth.row_blocks import RowBlocks, as_array, column_names, computed, dask, is_dask
+from condgrad.arrays import is_dask
+from condgrad.smooth.row_blocks import RowBlocks, as_array, column_names, computed, dask
 
 MOST_MARGINS = 1 << 24
 """Decision values of held-out rows that come to the driver at a time."""

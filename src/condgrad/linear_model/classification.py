@@ -17,10 +17,10 @@ from condgrad.linear_model.base import LinearEstimator, RadiusFit
 from condgrad.linear_model.blocks import block_by_block
 from condgrad.linear_model.parameters import ClassParameters, with_parameters
 from condgrad.linear_model.solver import Fit
-from condgrad.problem import Smooth
 from condgrad.smooth import Logistic, Multinomial, SquaredHinge
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
+from condgrad.smooth.composite import LossOfMatrix
 from condgrad.smooth.row_blocks import RowBlocks
 
 
@@ -36,7 +36,7 @@ class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # ty
 
     def _losses(
         self, X: Any, y: Any, weights: Any, offset: Any = None, unpenalised: Any = None
-    ) -> Sequence[Smooth]:
+    ) -> Sequence[LossOfMatrix]:
         if isinstance(X, RowBlocks):
             self.classes_ = blocks.classes_of(y)
             if len(self.classes_) < 2:
@@ -57,7 +57,7 @@ class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # ty
             raise ValueError(f"offset needs two classes, got {len(self.classes_)}")
         return self._losses_of(X, codes, weights, {"offset": offset, "unpenalised": unpenalised})
 
-    def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[Smooth]:
+    def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[LossOfMatrix]:
         """The losses for the labels of data of Dask, which all share the blocks of X."""
         labels = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         loss: Any = self.smooth_part
@@ -70,7 +70,7 @@ class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # ty
 
     def _losses_of(
         self, X: Any, codes: Any, weights: Any, known: dict[str, Any]
-    ) -> Sequence[Smooth]:
+    ) -> Sequence[LossOfMatrix]:
         """The losses for the codes of the classes, with an offset and columns without a penalty."""
         positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
         options = {"sample_weight": weights, "intercept": self.fit_intercept, **known}
@@ -135,7 +135,7 @@ class LogisticClassifier(LinearClassifier):
 
     def _losses_of(
         self, X: Any, codes: Any, weights: Any, known: dict[str, Any]
-    ) -> Sequence[Smooth]:
+    ) -> Sequence[LossOfMatrix]:
         if self._joint:
             if known["unpenalised"] is not None:
                 raise ValueError(
@@ -145,7 +145,7 @@ class LogisticClassifier(LinearClassifier):
             return [Multinomial(X, codes, sample_weight=weights, intercept=self.fit_intercept)]
         return super()._losses_of(X, codes, weights, known)
 
-    def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[Smooth]:
+    def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[LossOfMatrix]:
         if self._joint:
             return [
                 BlockwiseMultinomial.of_labels(

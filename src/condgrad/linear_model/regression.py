@@ -13,9 +13,9 @@ from condgrad.linear_model.base import LinearEstimator, RadiusFit
 from condgrad.linear_model.blocks import block_by_block
 from condgrad.linear_model.parameters import with_parameters
 from condgrad.linear_model.solver import Fit
-from condgrad.problem import Smooth
 from condgrad.smooth import LeastSquares
 from condgrad.smooth.blockwise import BlockwiseLoss
+from condgrad.smooth.composite import LossOfMatrix
 from condgrad.smooth.row_blocks import RowBlocks
 
 
@@ -30,7 +30,7 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 
     def _losses(
         self, X: Any, y: Any, weights: Any, offset: Any = None, unpenalised: Any = None
-    ) -> Sequence[Smooth]:
+    ) -> Sequence[LossOfMatrix]:
         options = {"sample_weight": weights, "intercept": self.fit_intercept}
         if not isinstance(X, RowBlocks):
             return [self.smooth_part(X, y, offset=offset, unpenalised=unpenalised, **options)]

@@ -20,26 +20,31 @@ import numpy as np
 import scipy.sparse
 
 from condgrad import _checks
-from condgrad.arrays import Array, Space, Vector, dot, precision, smallest
-from condgrad.problem import Floor, Smooth
+from condgrad.arrays import (
+    Array,
+    Space,
+    Vector,
+    dot,
+    smallest,
+    squares_about,
+    weighted_squares,
+)
+from condgrad.problem import Floor
 from condgrad.search.restriction import LocalModel, Restriction
-from condgrad.smooth.intercept import require_both_classes
+from condgrad.smooth.composite import LossOfMatrix
+from condgrad.smooth.intercept import PASSES, require_both_classes
 from condgrad.smooth.row_blocks import (
     Largest,
     RowBlocks,
     as_array,
     dask,
     kept,
-    squared,
-    squares_about,
     summed,
     transposed_times,
 )
 from condgrad.smooth.separable import SeparableLoss, positive_label
 
 UNIT = sys.float_info.epsilon
-PASSES = 100
-"""Steps for the best intercept; from nearby they take two or three."""
 ROUNDING = 64.0 * UNIT
 """What rounding leaves of a sum over many samples, as a share of the sum of sizes."""
 LONGEST_STEP = 8.0
@@ -85,13 +90,13 @@ class FirstOrder(NamedTuple):
     """How many of theta are too small for the precision of K."""
 
 
-class SumOverBlocks(Smooth):
+class SumOverBlocks(LossOfMatrix):
     """A loss of data in blocks of rows: what those of numbers, of two classes and of several share."""
 
     h: LossFacts
     at_hand = False
-    """As in `Composite`."""
     floor = Floor(0.0, 0.0)
+    smoothness = None
 
     def __init__(
         self,
@@ -120,39 +125,32 @@ class SumOverBlocks(Smooth):
         )
         self.masses, heaviest = summed(_masses_and_heaviest, self.targets, masses_of=masses_of)
         """The weight of each class."""
-        self.mass = float(self.masses.sum())
         self.heaviest = float(heaviest.values)
         if not self.mass > 0.0:
             raise ValueError("sample_weight must have a positive entry, got only zeros")
-
-    def unit_at(self, x: Array) -> float:
-        return precision(x)
 
     @property
     def column_norms(self) -> Array:
         """|K_j|_2 for each column."""
         return self.data.column_norms
 
-    @cached_property
-    def moments(self) -> tuple[Array, Array, float]:
-        """sum w K^2 and sum w K for each column, and sum w."""
-        squares, sums = self._plain_moments
-        inner = self.data.inner
-        return inner(inner(squares)), inner(sums), self.mass
+    @property
+    def mass(self) -> float:
+        """sum w."""
+        return float(self.masses.sum())
 
-    @cached_property
+    @property
+    def squares(self) -> Array:
+        """sum w K^2 for each column."""
+        (squares,) = self.data.summed(_squares, self.targets)
+        return self.data.inner(self.data.inner(squares))
+
+    @property
     def squares_about_means(self) -> Array:
         """sum w (K - mean)^2 for each column."""
-        _, sums = self._plain_moments
+        (sums,) = self.data.summed(_weighted_sum, self.targets)
         (squares,) = self.data.summed(_squares_about, self.targets, mean=sums / self.mass)
-        inner = self.data.inner
-        return inner(inner(squares))
-
-    @cached_property
-    def _plain_moments(self) -> tuple[Array, Array]:
-        """sum w K^2 and sum w K for each column as the workers have it."""
-        squares, sums = self.data.summed(_moments, self.targets)
-        return squares, sums
+        return self.data.inner(self.data.inner(squares))
 
 
 class BlockwiseLoss(SumOverBlocks):
@@ -279,13 +277,16 @@ def _masses_of_signs(h: Any) -> Vector:
     return np.array([h.weights[of_sign].sum() for of_sign in (h.y > 0.0, h.y < 0.0, h.y == 0.0)])
 
 
-def _moments(K: Any, h: Any) -> tuple[Any, ...]:
-    """sum w K^2 and sum w K for each column."""
-    return transposed_times(squared(K), h.weights), transposed_times(K, h.weights, in_double=True)
+def _squares(K: Any, h: Any) -> tuple[Array]:
+    return (weighted_squares(K, h.weights),)
+
+
+def _weighted_sum(K: Any, h: Any) -> tuple[Array]:
+    return (transposed_times(K, h.weights, in_double=True),)
 
 
 def _squares_about(K: Any, h: Any, mean: Array) -> tuple[Array]:
-    return squares_about(K, h.weights, mean)
+    return (squares_about(K, h.weights, mean),)
 
 
 def _mixed(*margins: Array, shares: Sequence[float]) -> Array:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condgrad import _checks
-from condgrad.arrays import Array, Vector
+from condgrad.arrays import Array, Vector, is_dask
 from condgrad.smooth.blockwise import (
     SETTLED,
     EvaluationOverBlocks,
@@ -21,7 +21,7 @@ from condgrad.smooth.blockwise import (
     best_intercept,
     sums_over_blocks,
 )
-from condgrad.smooth.row_blocks import as_array, dask, is_dask, kept, summed
+from condgrad.smooth.row_blocks import as_array, dask, kept, summed
 from condgrad.smooth.separable import LogisticOfScores
 from condgrad.smooth.softmax import (
     Softmax,

@@ -22,10 +22,12 @@ from condgrad.arrays import (
     dot,
     dots,
     double,
+    host,
     is_dense,
     is_torch,
     largest_size,
     length_of,
+    like,
     mixed,
     namespace,
     norms_of_columns,
@@ -33,8 +35,10 @@ from condgrad.arrays import (
     product,
     some_columns,
     spectral_norm,
+    squares_about,
     stack,
     total,
+    weighted_squares,
 )
 from condgrad.arrays.inputs import each_entry_once
 from condgrad.problem import Smooth
@@ -97,15 +101,59 @@ class Separable(Protocol):
         """
 
 
-class Composite(Smooth):
+class LossOfMatrix(Smooth):
+    """h(Kx), whether x has one column or one for each class: what is asked of K and the weights.
+
+    The losses of Dask's data answer the same questions, by sums over their blocks.
+    """
+
+    K: Matrix
+    h: Any
+    space: Space
+    at_hand = True
+    """Whether K is an array or a sparse matrix of this process."""
+
+    @cached_property
+    def smoothness(self) -> float | None:
+        """A Lipschitz constant of the gradient: the largest curvature of h times |K|^2, if it has
+        one.
+        """
+        bound = self.h.curvature_bound
+        return bound * spectral_norm(self.K) ** 2 if bound < math.inf else None
+
+    @cached_property
+    def column_norms(self) -> Array:
+        """|K_j|_2 for each column, in float64."""
+        return norms_of_columns(self.K)
+
+    @property
+    def mass(self) -> float:
+        """sum_i w_i."""
+        return total(self.h.weights)
+
+    @property
+    def squares(self) -> Array:
+        """sum_i w_i K_ij^2 for each column j, on the host."""
+        return host(weighted_squares(self.K, self.h.weights))
+
+    @property
+    def squares_about_means(self) -> Array:
+        """sum_i w_i (K_ij - mean_j)^2 for each column j, on the host."""
+        w = self.h.weights
+        means = host(product(self.K.T, w)) / self.mass
+        return host(squares_about(self.K, w, like(means, w)))
+
+    def unit_at(self, x: Array) -> float:
+        return precision(x)
+
+
+class Composite(LossOfMatrix):
     """f(x) = h(Kx).
 
     The losses of Dask's data count as such, too (`losses` registers them); their K is not
     `at_hand`.
     """
 
-    at_hand = True
-    """Whether K is an array or a sparse matrix of this process."""
     shift_size = 0.0
     """The size of what h adds to K x before anything else, for the rounding of that: offsets,
     logarithms of targets.
@@ -122,15 +170,7 @@ class Composite(Smooth):
     def __init__(self, K: Matrix, h: Separable) -> None:
         self.K = each_entry_once(K)
         self.h = h
-        self.space: Space = Space.of(K, shape=(K.shape[1],))
-
-    @cached_property
-    def smoothness(self) -> float | None:
-        """A Lipschitz constant of the gradient: the largest curvature of h times |K|^2, if it has
-        one.
-        """
-        bound = self.h.curvature_bound
-        return bound * spectral_norm(self.K) ** 2 if bound < math.inf else None
+        self.space = Space.of(K, shape=(K.shape[1],))
 
     @cached_property
     def by_row(self) -> Matrix:
@@ -149,11 +189,6 @@ class Composite(Smooth):
         """
         return self.K.T
 
-    @cached_property
-    def column_norms(self) -> Array:
-        """|K_j|_2 for each column, in float64."""
-        return norms_of_columns(self.K)
-
     def image_size(self, x: Array) -> float:
         """sum_j |K_j|_2 |x_j|: the size of K x before columns cancel in it."""
         if type(self.K) is np.ndarray and "column_norms" not in self.__dict__:
@@ -165,9 +200,6 @@ class Composite(Smooth):
             ):  # a sparse x needs the norms of a few columns only
                 return dot(norms_of_columns(some_columns(self.K, support)), np.abs(x[support]))
         return dot(self.column_norms, namespace(x).abs(x))
-
-    def unit_at(self, x: Array) -> float:
-        return precision(x)
 
     def magnitude(
         self,
@@ -232,13 +264,13 @@ class Composite(Smooth):
     @cached_property
     def on_host(self) -> Any:
         """h of margins on the host."""
-        return self.h.on_host() if is_torch(self.K) else self.h  # type: ignore[attr-defined]
+        return self.h.on_host() if is_torch(self.K) else self.h
 
     @property
     def free(self) -> Array | None:
         """The columns that are minimised out; that of an intercept alone is one row."""
         if self.unpenalised is not None:
-            return self.h.free  # type: ignore[attr-defined]
+            return self.h.free
         return np.ones((1, 1)) if self.h.has_intercept else None
 
     def image(self, x: Array) -> Array:

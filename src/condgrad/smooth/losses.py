@@ -16,6 +16,7 @@ from condgrad.arrays import (
     double,
     double_like,
     host,
+    is_dask,
     is_torch,
     largest_size,
     namespace,
@@ -42,7 +43,6 @@ from condgrad.smooth.intercept import (
     WithIntercept,
 )
 from condgrad.smooth.offset import WithOffset
-from condgrad.smooth.row_blocks import is_dask
 from condgrad.smooth.separable import (
     GammaOfScores,
     HuberOfScores,

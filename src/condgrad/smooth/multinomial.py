@@ -17,28 +17,25 @@ from condgrad.arrays import (
     dot,
     double,
     host,
+    is_dask,
     is_dense,
     is_torch,
     namespace,
-    norms_of_columns,
     peaks_of_columns,
-    precision,
     product,
-    spectral_norm,
     total,
 )
 from condgrad.arrays.inputs import data_matrix
-from condgrad.problem import Floor, Smooth
+from condgrad.problem import Floor
 from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
-from condgrad.smooth.composite import EvaluationOfImage
+from condgrad.smooth.composite import EvaluationOfImage, LossOfMatrix
 from condgrad.smooth.losses import sample_weights
-from condgrad.smooth.row_blocks import is_dask
 from condgrad.smooth.softmax import Softmax
 
 UNIT = sys.float_info.epsilon
 
 
-class Multinomial(Smooth):
+class Multinomial(LossOfMatrix):
     """f(X) = sum_i w_i (log sum_k exp(z_i.X_k) - z_i.X_(y_i)) for a variable X of shape (features,
     classes).
 
@@ -61,9 +58,6 @@ class Multinomial(Smooth):
     >>> round(f.value_and_gradient(np.zeros((2, 3)))[0], 6)  # 3 log 3
     3.295837
     """
-
-    at_hand = True
-    """As in `Composite`."""
 
     floor = Floor(0.0, 0.0)
 
@@ -91,22 +85,9 @@ class Multinomial(Smooth):
         self.space: Space = Space.of(self.K, shape=(self.K.shape[1], len(self.classes)))
 
     @cached_property
-    def smoothness(self) -> float:
-        """A Lipschitz constant of the gradient."""
-        return self.h.curvature_bound * spectral_norm(self.K) ** 2
-
-    @cached_property
-    def column_norms(self) -> Array:
-        """|K_j|_2 for each feature, in float64."""
-        return norms_of_columns(self.K)
-
-    @cached_property
     def column_peaks(self) -> Array:
         """max_i |K_ij| for each feature j, in float64."""
         return peaks_of_columns(self.K)
-
-    def unit_at(self, x: Array) -> float:
-        return precision(x)
 
     def at(self, x: Array) -> MultinomialEvaluation:
         return MultinomialEvaluation(self, x)

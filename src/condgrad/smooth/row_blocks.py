@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from condgrad.arrays import Array, double, product, row_blocks
+from condgrad.arrays import Array, double, product, squares_about, weighted_squares
 from condgrad.arrays.inputs import each_entry_once
 from condgrad.errors import require_extra
 from condgrad.memory import free_memory
@@ -132,7 +132,7 @@ class RowBlocks:
         """The weighted means and standard deviations of the columns, and their largest |entries|."""
         weights = self.ones() if weights is None else self.beside("sample_weight", weights)
         sums, mass, largest = self.summed(_weighted_sums, weights)
-        (squares,) = self.summed(squares_about, weights, mean=sums / mass)
+        (squares,) = self.summed(_squares_about, weights, mean=sums / mass)
         return (
             self.inner(sums / mass),
             self.inner(np.sqrt(squares / mass)),
@@ -148,12 +148,6 @@ class RowBlocks:
 def dask(module: str) -> Any:
     """A module of Dask's, which has no types."""
     return require_extra(f"dask.{module}", extra="dask", purpose="data of Dask")
-
-
-def is_dask(values: Any) -> bool:
-    """Whether it is a Dask collection; asked without loading Dask, which whoever has one did."""
-    loaded = sys.modules.get("dask")
-    return loaded is not None and loaded.is_dask_collection(values)
 
 
 def as_array(values: Any) -> Any:
@@ -275,13 +269,12 @@ def transposed_times(K: Any, theta: Array, *, in_double: bool = False) -> Array:
     return double(product(K.T, theta if in_double else theta.astype(K.dtype, copy=False)))
 
 
-def squared(K: Any) -> Any:
-    """The squares of the entries."""
-    return K.multiply(K) if scipy.sparse.issparse(K) else K * K
-
-
 def _squares(K: Any) -> tuple[Array]:
-    return (transposed_times(squared(K), np.ones(K.shape[0])),)
+    return (weighted_squares(K, np.ones(K.shape[0])),)
+
+
+def _squares_about(K: Any, w: Array, mean: Array) -> tuple[Array]:
+    return (squares_about(K, w, mean),)
 
 
 def _weighted_sums(K: Any, w: Array) -> tuple[Any, ...]:
@@ -289,19 +282,3 @@ def _weighted_sums(K: Any, w: Array) -> tuple[Any, ...]:
     sizes = abs(K).max(axis=0)
     sizes = sizes.toarray() if scipy.sparse.issparse(sizes) else sizes
     return K.T @ w, float(w.sum()), Largest(np.ravel(sizes).astype(np.float64))
-
-
-def squares_about(K: Any, w: Array, mean: Array) -> tuple[Array]:
-    """sum w (K - mean)^2 for each column; entries that are not stored are 0."""
-    if not scipy.sparse.issparse(K):
-        return (sum(w[rows] @ (double(K[rows]) - mean) ** 2 for rows in row_blocks(K)),)
-    about = K.copy()
-    about.data = (K.data - mean[K.indices]) ** 2
-    stored = K.copy()
-    stored.data = np.ones_like(K.data, np.float64)
-    # a column that is all stored has no weight left, where a difference of sums would leave its
-    # rounding
-    counted = w > 0.0
-    has_zeros = stored.T @ counted.astype(np.float64) < np.count_nonzero(counted)
-    weight_of_zeros = np.where(has_zeros, w.sum() - stored.T @ w, 0.0)
-    return (about.T @ w + mean**2 * np.maximum(weight_of_zeros, 0.0),)

@@ -13,11 +13,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from condgrad.arrays import Array, Vector, dot, double_like, host, like, namespace, total
-from condgrad.smooth.intercept import LogisticIntercept
+from condgrad.smooth.intercept import PASSES, LogisticIntercept
 
 UNIT = sys.float_info.epsilon
-PASSES = 100
-"""Newton steps for the best intercepts; from nearby they take two or three."""
 SETTLED = 8.0
 """Rounding units of the gradient's terms that the excess of a class may be at the best intercepts.
 """
