@@ -59,12 +59,11 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
         """Set the attributes from the solutions, one for each task."""
 
     def _data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-        """X, y and the weights, checked; those of Dask are checked block by block where the blocks
-        are.
-        """
+        """X, y and the weights, checked; blocks of Dask are checked where they are."""
         self._check_flags()
         if is_dask(X) or isinstance(X, RowBlocks):
-            return self._blocks(X), as_array(y), as_array(sample_weight)
+            weights = None if sample_weight is None else np.asarray(as_array(sample_weight))
+            return self._blocks(X), np.asarray(as_array(y)), weights
         X, y = self._read(X, y)
         X = each_entry_once(X)
         if sample_weight is not None:
@@ -87,7 +86,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _blocks(self, X: Any) -> RowBlocks:
         """The blocks of Dask's data, whose features are noted as scikit-learn does."""
-        rows = X if isinstance(X, RowBlocks) else RowBlocks(X)
+        rows = RowBlocks.of(X)
         if rows.names is not None:
             self.feature_names_in_ = rows.names
         elif hasattr(self, "feature_names_in_"):
@@ -376,7 +375,7 @@ class SingleFit(LinearEstimator):
         ----------
         X : array, DataFrame, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
             The data. Data of Dask stay on its workers, in blocks of rows, dense or SciPy sparse.
-            Only sums over the rows come back.
+            Only sums over the rows, and one number for each row, come back.
         y : array, shape (samples,)
             The targets, or the labels of the classes. For data of Dask: a Dask array or an array.
         sample_weight : array, shape (samples,), optional

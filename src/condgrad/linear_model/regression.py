@@ -14,7 +14,6 @@ from condgrad.linear_model.blocks import block_by_block
 from condgrad.linear_model.parameters import with_parameters
 from condgrad.linear_model.solver import Fit
 from condgrad.smooth import LeastSquares
-from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.composite import LossOfMatrix
 from condgrad.smooth.row_blocks import RowBlocks
 
@@ -31,12 +30,10 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     def _losses(
         self, X: Any, y: Any, weights: Any, offset: Any = None, unpenalised: Any = None
     ) -> Sequence[LossOfMatrix]:
-        options = {"sample_weight": weights, "intercept": self.fit_intercept}
-        if not isinstance(X, RowBlocks):
-            return [self.smooth_part(X, y, offset=offset, unpenalised=unpenalised, **options)]
-        if self.smooth_part is not LeastSquares:
+        if isinstance(X, RowBlocks) and self.smooth_part is not LeastSquares:
             raise ValueError(f"{type(self).__name__} needs data in memory, not blocks of Dask")
-        return [BlockwiseLoss(self.smooth_part, X, y, **options)]
+        options = {"sample_weight": weights, "intercept": self.fit_intercept}
+        return [self.smooth_part(X, y, offset=offset, unpenalised=unpenalised, **options)]
 
     def _absorb(self, fits: Sequence[Fit]) -> None:
         (fit,) = fits

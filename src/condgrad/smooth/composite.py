@@ -104,7 +104,7 @@ class Separable(Protocol):
 class LossOfMatrix(Smooth):
     """h(Kx), whether x has one column or one for each class: what is asked of K and the weights.
 
-    The losses of Dask's data answer the same questions, by sums over their blocks.
+    Those of Dask's data ask it of their blocks (`row_blocks.InBlocks`); their K is not `at_hand`.
     """
 
     K: Matrix
@@ -125,6 +125,21 @@ class LossOfMatrix(Smooth):
     def column_norms(self) -> Array:
         """|K_j|_2 for each column, in float64."""
         return norms_of_columns(self.K)
+
+    @cached_property
+    def transposed(self) -> Matrix:
+        """K'; for a sparse K an object of its own, which takes as long to make as a short product
+        takes.
+        """
+        return self.K.T
+
+    def image(self, x: Array) -> Array:
+        """K x in float64."""
+        return double(product(self.K, x))
+
+    def transposed_times(self, theta: Array) -> Array:
+        """K' theta in the wider of the two precisions."""
+        return product(self.transposed, theta)
 
     @property
     def mass(self) -> float:
@@ -148,11 +163,7 @@ class LossOfMatrix(Smooth):
 
 
 class Composite(LossOfMatrix):
-    """f(x) = h(Kx).
-
-    The losses of Dask's data count as such, too (`losses` registers them); their K is not
-    `at_hand`.
-    """
+    """f(x) = h(Kx)."""
 
     shift_size = 0.0
     """The size of what h adds to K x before anything else, for the rounding of that: offsets,
@@ -170,7 +181,8 @@ class Composite(LossOfMatrix):
     def __init__(self, K: Matrix, h: Separable) -> None:
         self.K = each_entry_once(K)
         self.h = h
-        self.space = Space.of(K, shape=(K.shape[1],))
+        kind = K if self.at_hand else np.empty(0, K.dtype)
+        self.space = Space.of(kind, shape=(K.shape[1],))
 
     @cached_property
     def by_row(self) -> Matrix:
@@ -181,13 +193,6 @@ class Composite(LossOfMatrix):
     def by_column(self) -> Matrix:
         """A sparse K in a form that has one column after the other, so that some are copied fast."""
         return scipy.sparse.csc_array(self.K)
-
-    @cached_property
-    def transposed(self) -> Matrix:
-        """K'; for a sparse K an object of its own, which takes as long to make as a short product
-        takes.
-        """
-        return self.K.T
 
     def image_size(self, x: Array) -> float:
         """sum_j |K_j|_2 |x_j|: the size of K x before columns cancel in it."""
@@ -273,14 +278,6 @@ class Composite(LossOfMatrix):
             return self.h.free
         return np.ones((1, 1)) if self.h.has_intercept else None
 
-    def image(self, x: Array) -> Array:
-        """K x in float64."""
-        return double(product(self.K, x))
-
-    def gradient_in_double(self, theta: Array) -> Array:
-        """K' theta in float64."""
-        return product(self.transposed, theta)
-
     def gradient_from(self, theta: Array) -> Array:
         """K' theta in the precision of K."""
         if theta.dtype != self.K.dtype:
@@ -288,7 +285,7 @@ class Composite(LossOfMatrix):
                 self._check_digits(theta)
             theta = namespace(theta).astype(theta, self.K.dtype)
         with np.errstate(invalid="ignore"):  # of infinite slopes, which end a run
-            return self.transposed @ theta
+            return self.transposed_times(theta)
 
     @cached_property
     def _first_slopes(self) -> list[float]:
@@ -366,7 +363,7 @@ class EvaluationOfImage:
     @cached_property
     def z(self) -> Array:
         """K x, in float64."""
-        return double(product(self.K, self._x))
+        return self.f.image(self._x)
 
     @cached_property
     def at_best(self) -> Any:
@@ -411,11 +408,6 @@ class CompositeEvaluation(EvaluationOfImage):
     """h(Kx) at x."""
 
     @cached_property
-    def z(self) -> Array:
-        """K x, in float64."""
-        return self.f.image(self._x)
-
-    @cached_property
     def image_size(self) -> float:
         """The size of K x before columns cancel in it."""
         return self.f.image_size(self._x)
@@ -437,7 +429,7 @@ class CompositeEvaluation(EvaluationOfImage):
     @property
     def gradient(self) -> Array:
         return (
-            self.f.gradient_in_double(self.theta)
+            self.f.transposed_times(self.theta)
             if self._is_finer
             else self.f.gradient_from(self.theta)
         )
@@ -494,6 +486,15 @@ class CompositeEvaluation(EvaluationOfImage):
         least = self.f.space.smallest
         lost = (self.theta != 0.0) & (xp.abs(self.theta) < least)
         return least / self.f.space.unit * float(xp.count_nonzero(lost)) ** 0.5
+
+    def hessian_in(self, chosen: Array) -> Array:
+        """The Hessian of f in some coordinates, of data that stay where they are."""
+        w = self.h.curvature(self.z, intercept=self.at_best.intercept)
+        gram, sums = self.f.K.weighted_gram(w, chosen)
+        mass = total(w)
+        if self.h.has_intercept and mass > 0.0:
+            gram = gram - np.outer(sums / mass, sums)
+        return gram
 
     def moved(
         self, x: Array, others: Sequence[CompositeEvaluation], a: Vector

@@ -1,14 +1,11 @@
-"""The softmax loss of scores z, a column a class: what `Multinomial` is without its data.
-
-The best intercepts are found from sums over samples, wherever these are.
-"""
+"""The softmax loss of scores z, a column a class: what `Multinomial` is without its data."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -153,36 +150,14 @@ class SoftmaxAt:
         xp = namespace(theta)
         # less the weights of the classes, the sums of shares near 0 and 1 would have no digits
         self.excess: Vector = host(xp.sum(theta, axis=0))
+        """What each class gets beyond its weight: the gradient in the intercepts."""
         self.size = total(xp.abs(theta))
+        """The sum of |theta|: of the terms of the excess before they cancel."""
 
     @cached_property
     def curvature(self) -> Any:
-        return self.h.curvature(self.shares)
-
-
-class AtIntercepts(Protocol):
-    """A softmax loss at given intercepts, wherever its samples are."""
-
-    @property
-    def value(self) -> float: ...
-
-    @property
-    def excess(self) -> Vector:
-        """What each class gets beyond its weight: the gradient in the intercepts."""
-        ...
-
-    @property
-    def size(self) -> float:
-        """The sum of |theta|: of the terms of the excess before they cancel."""
-        ...
-
-    @property
-    def curvature(self) -> Any:
         """The second derivatives in the intercepts."""
-        ...
-
-
-Here = TypeVar("Here", bound=AtIntercepts)
+        return self.h.curvature(self.shares)
 
 
 def first_intercepts(masses: Vector, sums_of_margins: Vector) -> Vector:
@@ -195,11 +170,11 @@ def first_intercepts(masses: Vector, sums_of_margins: Vector) -> Vector:
 
 
 def best_intercepts(
-    at: Callable[[Vector], Here],
+    at: Callable[[Vector], SoftmaxAt],
     against_the_rest: Callable[[Vector, int], float],
     b: Vector,
     mass: float,
-) -> tuple[Here, Vector]:
+) -> tuple[SoftmaxAt, Vector]:
     """The b of sum 0 at which each class gets its weight, sum_i w_i p_i, and the loss there.
 
     Newton's method on a convex function of few variables, as long as each step halves the
@@ -236,7 +211,7 @@ def best_intercepts(
     return here, b - b.mean()
 
 
-def _part_left(here: AtIntercepts) -> float:
+def _part_left(here: SoftmaxAt) -> float:
     """The excess of a class, at most, as a part of the terms that cancel in it."""
     return float(np.abs(here.excess).max()) / here.size if here.size > 0.0 else 0.0
 
