@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -37,7 +38,7 @@ from condgrad.ball.entries import Entries
 from condgrad.ball.inside import InsideRoad
 from condgrad.ball.models import SetWithFaces, SparseSet, in_entries
 from condgrad.ball.options import OPTIONS
-from condgrad.ball.sample_dual import has_dual, least_by_dual
+from condgrad.ball.sample_dual import least_by_dual
 from condgrad.certificate import NULL_SHARE, Iterate
 from condgrad.errors import MissingAbility
 from condgrad.kernels import readiness
@@ -46,8 +47,10 @@ from condgrad.problem import Simple, Smooth
 from condgrad.sets import GroupBall, L1Ball
 from condgrad.sets.penalised import Penalised
 from condgrad.simple import ElasticNet, Ridge, Zero
-from condgrad.smooth import Multinomial
+from condgrad.smooth import LeastSquares, Multinomial, SquaredHinge
+from condgrad.smooth.composite import Composite
 from condgrad.smooth.folding import Folded
+from condgrad.smooth.offset import WithOffset
 from condgrad.structure import LossOnSet
 
 
@@ -123,17 +126,36 @@ class Roads:
         self, point: ObjectivePoint, part: WorkingSet | None, size: int, enough: float
     ) -> ObjectivePoint | None:
         """A lower point that a road leads to."""
-        there = None
         if self.is_inside_open and self._is_inside_due(point, part, size):
             self.inside = self.inside or InsideRoad(self.loss, self.start)
             there = self.inside.leads_to(point, enough)
-            self.is_inside_open = there is not None and there.value < point.value
-            if self.is_inside_open:
+            if there is not None and there.value < point.value:
                 return there
+            self.is_inside_open = False
         if self.is_dual_open and self._is_dual_due(point, part, size):
             self.is_dual_open = False
-            there = least_by_dual(self.loss, point) if has_dual(self.loss, self.g) else None
-        return there if there is not None and there.value < point.value else None
+            there = least_by_dual(self.loss, point) if self.has_dual else None
+            if there is not None and there.value < point.value:
+                return there
+        return None
+
+    @cached_property
+    def has_dual(self) -> bool:
+        """Whether there is a dual with fewer variables than coordinates, of data on the host."""
+        composite = self.loss.composite
+        g = self.g
+        most: dict[type[Composite], int] = {
+            LeastSquares: OPTIONS.dual_samples,
+            SquaredHinge: OPTIONS.dual_samples_of_hinge,
+        }
+        m, n = composite.K.shape
+        if m > min(n, most.get(type(composite), 0)) or isinstance(composite.h, WithOffset):
+            return False
+        if not isinstance(g, Ridge | ElasticNet) or not isinstance(g.on, SparseSet):
+            return False
+        if isinstance(g.on, GroupBall) and not is_dense(composite.K):
+            return False
+        return self.loss.tilt is None and g.weight / self.loss.weight > 0.0
 
     def _is_inside_due(self, point: ObjectivePoint, part: WorkingSet | None, size: int) -> bool:
         """Where the ball would hold the least point of all n coordinates too.
@@ -147,12 +169,12 @@ class Roads:
         n = point.x.shape[0]
         if self.is_plain_ridge:  # nothing but the shape decides
             is_due = n > self.loss.composite.K.shape[0]
-        elif not isinstance(on, L1Ball | GroupBall) or on.nonnegative:
+        elif part is None or not part.is_slack or size == n:
             return False
         else:
-            may_be = part is not None and part.is_slack and size < n
-            is_due = may_be and on.norm(point.x) * math.sqrt(n / part.size) < on.scale  # type: ignore[union-attr]
-        return is_due and not (is_dense(self.loss.composite.K) and has_dual(self.loss, self.g))
+            is_ball = isinstance(on, L1Ball | GroupBall) and not on.nonnegative
+            is_due = is_ball and on.norm(point.x) * math.sqrt(n / part.size) < on.scale
+        return is_due and not (is_dense(self.loss.composite.K) and self.has_dual)
 
     def _is_dual_due(self, point: ObjectivePoint, part: WorkingSet | None, size: int) -> bool:
         """Whether more coordinates than samples are not 0, or will be in a next part."""

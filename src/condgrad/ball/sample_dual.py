@@ -37,7 +37,6 @@ from condgrad.arrays import (
     dot,
     double,
     is_dense,
-    is_torch,
     like,
     product,
     row_gram,
@@ -47,33 +46,13 @@ from condgrad.arrays import (
 )
 from condgrad.ball.columns import for_compiled_code, pulled_in
 from condgrad.ball.compiled import BOX, Region
-from condgrad.ball.models import SparseSet, sparse_gram
+from condgrad.ball.models import sparse_gram
 from condgrad.ball.options import OPTIONS
 from condgrad.methods.certified_point import ObjectivePoint
-from condgrad.problem import Simple
 from condgrad.rounding import ON_BOUNDARY
 from condgrad.sets import GroupBall
-from condgrad.simple import ElasticNet, Ridge
-from condgrad.smooth import LeastSquares, SquaredHinge
-from condgrad.smooth.composite import Composite
+from condgrad.smooth import SquaredHinge
 from condgrad.smooth.folding import Folded
-from condgrad.smooth.offset import WithOffset
-
-MOST_SAMPLES: dict[type[Composite], int] = {LeastSquares: 2500, SquaredHinge: 1000}
-"""Samples up to which a step, with equations or a quadratic program in as many variables, pays."""
-
-
-def has_dual(loss: Folded, g: Simple) -> bool:
-    """Whether there is such a dual, with fewer variables than coordinates, of data on the host."""
-    composite = loss.composite
-    m, n = composite.K.shape
-    if m > min(n, MOST_SAMPLES.get(type(composite), 0)) or isinstance(composite.h, WithOffset):
-        return False
-    if not isinstance(g, Ridge | ElasticNet) or not isinstance(g.on, SparseSet):
-        return False
-    if isinstance(g.on, GroupBall) and not is_dense(composite.K):
-        return False
-    return loss.tilt is None and g.weight / loss.weight > 0.0 and not is_torch(composite.K)
 
 
 def least_by_dual(loss: Folded, point: ObjectivePoint) -> ObjectivePoint:

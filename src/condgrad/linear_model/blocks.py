@@ -20,6 +20,12 @@ MOST_MARGINS = 1 << 24
 Method = Callable[..., Any]
 
 
+def require_memory(X: Any, what: str, advice: str = "") -> None:
+    """An error where data of Dask cannot have what is asked for."""
+    if isinstance(X, RowBlocks):
+        raise ValueError(f"{what} data in memory, not blocks of Dask{advice}")
+
+
 def block_by_block(method: Method) -> Method:
     """A method of an estimator that answers for each row; for data of Dask the answer is a lazy
     Dask array.

@@ -10,12 +10,11 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from condgrad.linear_model.base import LinearEstimator, RadiusFit
-from condgrad.linear_model.blocks import block_by_block
+from condgrad.linear_model.blocks import block_by_block, require_memory
 from condgrad.linear_model.parameters import with_parameters
 from condgrad.linear_model.solver import Fit
 from condgrad.smooth import LeastSquares
 from condgrad.smooth.composite import LossOfMatrix
-from condgrad.smooth.row_blocks import RowBlocks
 
 
 class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
@@ -30,8 +29,8 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     def _losses(
         self, X: Any, y: Any, weights: Any, offset: Any = None, unpenalised: Any = None
     ) -> Sequence[LossOfMatrix]:
-        if isinstance(X, RowBlocks) and self.smooth_part is not LeastSquares:
-            raise ValueError(f"{type(self).__name__} needs data in memory, not blocks of Dask")
+        if self.smooth_part is not LeastSquares:
+            require_memory(X, f"{type(self).__name__} needs")
         options = {"sample_weight": weights, "intercept": self.fit_intercept}
         return [self.smooth_part(X, y, offset=offset, unpenalised=unpenalised, **options)]
 
