@@ -15,13 +15,12 @@ from condgrad.arrays import Array, Space, copied, is_formed
 from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
 from condgrad.choosing import LAZY, METHODS, RunOptions, WantedGap
+from condgrad.errors import MissingAbility
 from condgrad.loop import Callback, Progress, run
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.result import NO_STREAMED_PLANS, Result
 from condgrad.rounding import membership_tolerance
 from condgrad.search.steps import Exact, OpenLoop, StepRule, step_rule
-from condgrad.sets.balls import Ball
-from condgrad.simple.oracle import Unknown
 from condgrad.stopping import RelativeGap, RelativeStationarity, StopRule
 from condgrad.structure import LossOnSet
 
@@ -337,13 +336,10 @@ def null_size(f: Smooth, g: Simple, start: Array) -> float:
 
     A set or an f that does not know its null point, or is not finite there, leaves the start too.
     """
-    if isinstance(g.on, Unknown):
+    try:
+        null = g.on.null_point(Space.of(start))
+    except MissingAbility:
         return 0.0
-    if isinstance(g.on, Ball) and not bool(
-        start.any()
-    ):  # its null point, which need not be made to see that
-        return 0.0
-    null = g.on.null_point(Space.of(start))
     if is_formed(null) and bool((null == start).all()):
         return 0.0
     try:
