@@ -35,7 +35,7 @@ MOST_BRANCHES = 25
 LONG = 100
 """Columns beyond which a line is long."""
 HOUSE = {
-    "tokens": 273_540,
+    "tokens": 273_560,
     "tokens in a line of code": 9.5,
     "numbers": 1_027,
     "share of long lines": 0.007,

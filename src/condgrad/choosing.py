@@ -47,9 +47,8 @@ MOST_REMEMBERED = 1 << 22
 """The largest number of entries of all remembered vertices together. If vertices are larger, fewer
 are remembered, but at least 5.
 """
-
-
 EXACT = Exact()
+"""The step rule where nobody asks for another one."""
 
 
 class WantedGap(NamedTuple):
