@@ -35,15 +35,15 @@ MOST_BRANCHES = 25
 LONG = 100
 """Columns beyond which a line is long."""
 HOUSE = {
-    "tokens": 277_960,
+    "tokens": 273_560,
     "tokens in a line of code": 9.5,
-    "numbers": 1_032,
+    "numbers": 1_027,
     "share of long lines": 0.007,
     "share of parallel assignments": 0.01,
     "functions above 25 branches": 0,
     "groups of modules that import each other": 0,
     "imports from inside the ball": 0,
-    "modules that minimize needs": 119,
+    "modules that minimize needs": 117,
     "class names of several classes": 0,
 }
 """What the whole package may have at most. Who needs more raises the number in the commit that

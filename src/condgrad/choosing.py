@@ -23,7 +23,14 @@ from condgrad.problem import Simple, Smooth
 from condgrad.search.steps import Armijo, Exact, StepRule
 from condgrad.simple import Zero
 from condgrad.stopping import StopRule
-from condgrad.structure import LossOnPolytope, LossOnSet, NoStructure, TransportStructure, structure
+from condgrad.structure import (
+    LossOnPolytope,
+    LossOnSet,
+    NoStructure,
+    Structure,
+    TransportStructure,
+    structure,
+)
 
 NEAR = 1e-3
 """If f is not convex, "auto" changes from plain to pairwise conditional gradients once the gap is
@@ -40,6 +47,8 @@ MOST_REMEMBERED = 1 << 22
 """The largest number of entries of all remembered vertices together. If vertices are larger, fewer
 are remembered, but at least 5.
 """
+EXACT = Exact()
+"""The step rule where nobody asks for another one."""
 
 
 class WantedGap(NamedTuple):
@@ -63,10 +72,12 @@ class WantedGap(NamedTuple):
 class RunOptions:
     """What a method is made with, beside f and g."""
 
-    step: StepRule = Exact()
+    step: StepRule = EXACT
     memory: int = 0
     lazy: bool = False
     wanted_gap: WantedGap = WantedGap()
+    problem: Structure | None = None
+    """What f + g is, where that is known."""
     warm: ball.Warm | None = None
     """What the run before has left for this one, on a path."""
     first: int = 0
@@ -90,7 +101,7 @@ def _require_convex(f: Smooth, method: str) -> None:
 def newton(f: Smooth, g: Simple, options: RunOptions) -> Method:
     """Newton chooses its own steps."""
     _require_convex(f, "newton")
-    if options.memory or options.step != Exact():
+    if options.memory or options.step != EXACT:
         raise ValueError("method='newton' chooses its own steps: leave step='exact' and memory=0")
     try:
         return _engine(f, g, options)
@@ -110,7 +121,7 @@ def _engine(f: Smooth, g: Simple, options: RunOptions) -> Engine:
     """
     wanted_gap = options.wanted_gap
     share = wanted_gap.share
-    match structure(f, g):
+    match options.problem or structure(f, g):
         case LossOnSet() as problem:
             null_size = wanted_gap.null_size
             return ball.FaceNewton.of(problem, warm=options.warm, wanted=share, null_size=null_size)
@@ -131,7 +142,7 @@ def auto(f: Smooth, g: Simple, options: RunOptions) -> Method:
 
     If a method can make no further step, the next one goes on from its best point.
     """
-    if options.memory or options.step != Exact():
+    if options.memory or options.step != EXACT:
         return cgs(f, g, options)
     methods = _most_promising_first(f, g, options)
     return InTurn(next(methods), methods)
@@ -181,7 +192,7 @@ def _auto_memory(f: Smooth, g: Simple) -> int:
 def spg(f: Smooth, g: Simple, options: RunOptions) -> Method:
     """Non-monotone by default, monotone with Armijo's rule and where f is not convex."""
     step = options.step
-    if options.memory or not (step == Exact() or isinstance(step, Armijo)):
+    if options.memory or not (step == EXACT or isinstance(step, Armijo)):
         raise ValueError(
             "method='spg' searches along projected gradients: step must be 'exact' (non-monotone), 'armijo' (monotone) "
             f"or a steps.Armijo, and memory 0, got {step!r} and memory={options.memory}"
@@ -195,7 +206,7 @@ def pqn(f: Smooth, g: Simple, options: RunOptions) -> Method:
     """Monotone always, with the parameters of Armijo's rule if it is given."""
     _require_convex(f, "pqn")
     step = options.step
-    if options.memory or not (step == Exact() or isinstance(step, Armijo)):
+    if options.memory or not (step == EXACT or isinstance(step, Armijo)):
         raise ValueError(
             "method='pqn' tries the whole step and backtracks: step must be 'exact', 'armijo' or a steps.Armijo, "
             f"and memory 0, got {step!r} and memory={options.memory}"

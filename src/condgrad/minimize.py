@@ -8,19 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from condgrad import _checks, ball, deadline, kernels, overflow, resuming
 from condgrad.arrays import Array, Space, copied, is_formed
 from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
 from condgrad.choosing import LAZY, METHODS, RunOptions, WantedGap
+from condgrad.errors import MissingAbility
 from condgrad.loop import Callback, Progress, run
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.result import NO_STREAMED_PLANS, Result
 from condgrad.rounding import membership_tolerance
 from condgrad.search.steps import Exact, OpenLoop, StepRule, step_rule
-from condgrad.sets.balls import Ball
-from condgrad.simple.oracle import Unknown
 from condgrad.stopping import RelativeGap, RelativeStationarity, StopRule
+from condgrad.structure import LossOnSet
 
 WORTH_RESUMING = 0.2
 """A run that converges in fewer seconds gets no digest: computing one would take a good part of
@@ -213,8 +215,7 @@ def minimize(
 
 
 def minimize_next(
-    f: Smooth,
-    g: Simple,
+    problem: LossOnSet,
     x: Array,
     *,
     warm: ball.Warm,
@@ -223,14 +224,16 @@ def minimize_next(
     max_iter: int,
     time_limit: float | None,
 ) -> Result:
-    """`minimize` with "auto" for the next g of a path, from a point of the set.
+    """`minimize` with "auto" for the next problem of a path, from a point of its set.
 
     `warm` is what the last run has computed at that point; `null_size` is |f| + |g| at the null
     point.
     """
-    overflows = overflow.silent_in_our_code()
+    overflows = np.errstate(over="ignore")  # nothing here is the user's own code
     with deadline.within(time_limit), kernels.with_signals_as_raised(), overflows:
-        method = METHODS["auto"](f, g, RunOptions(wanted_gap=WantedGap(tol, null_size), warm=warm))
+        wanted_gap = WantedGap(tol, null_size)
+        options = RunOptions(wanted_gap=wanted_gap, problem=problem, warm=warm)
+        method = METHODS["auto"](problem.f, problem.g, options)
         return run(
             method, x, null_size=null_size, stop=RelativeGap(tol), max_iter=max_iter
         ).uninterrupted()
@@ -333,13 +336,10 @@ def null_size(f: Smooth, g: Simple, start: Array) -> float:
 
     A set or an f that does not know its null point, or is not finite there, leaves the start too.
     """
-    if isinstance(g.on, Unknown):
+    try:
+        null = g.on.null_point(Space.of(start))
+    except MissingAbility:
         return 0.0
-    if isinstance(g.on, Ball) and not bool(
-        start.any()
-    ):  # its null point, which need not be made to see that
-        return 0.0
-    null = g.on.null_point(Space.of(start))
     if is_formed(null) and bool((null == start).all()):
         return 0.0
     try:

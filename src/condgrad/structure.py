@@ -21,13 +21,12 @@ from condgrad.sets.constraints import Polytope
 from condgrad.simple import ElasticNet, Entropy, Ridge, Zero
 from condgrad.smooth import (
     Linear,
-    Multinomial,
     TransportCost,
     TransportGroupLasso,
     TransportLaplacian,
 )
-from condgrad.smooth.blockwise import BlockwiseLoss
-from condgrad.smooth.folding import FoldedLoss
+from condgrad.smooth.composite import LossOfMatrix, is_at_hand
+from condgrad.smooth.folding import Folded, FoldedLoss
 
 PLANS = (Transport, PartialTransport, SharedMarginal)
 COSTS = (Linear, TransportCost)
@@ -77,9 +76,9 @@ class LossOnSet:
 
     f: Smooth
     g: Ridge | Zero | ElasticNet
-    loss: FoldedLoss | None
-    """f as h(Kx) and linear terms. None for several classes and for data in blocks: there f knows
-    its own Hessian.
+    loss: Folded | None
+    """f as h(Kx) and linear terms: f itself, or what folds its terms. None for several classes and
+    for data in blocks: there f knows its own Hessian.
     """
 
 
@@ -89,7 +88,7 @@ class LossOnPolytope:
 
     f: Smooth
     g: Zero
-    loss: FoldedLoss
+    loss: Folded
 
 
 @dataclass(frozen=True)
@@ -110,10 +109,10 @@ def structure(f: Smooth, g: Simple) -> Structure:
     if not isinstance(g, Ridge | Zero | ElasticNet):
         quadratics = "Ridge and Zero are, and ElasticNet is one on each side of 0"
         return NoStructure(f"{g!r} is no quadratic: {quadratics}")
-    if isinstance(f, BlockwiseLoss | Multinomial):
+    if isinstance(f, LossOfMatrix) and not is_at_hand(f):
         return LossOnSet(f, g, None)
     try:
-        loss = FoldedLoss.of(f)
+        loss = f if is_at_hand(f) else FoldedLoss.of(f)
     except MissingAbility as missing:
         return NoStructure(str(missing))
     if isinstance(g, Zero) and isinstance(g.on, Polytope):

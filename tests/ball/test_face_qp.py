@@ -22,7 +22,7 @@ from condgrad.ball.compiled import (
     face_qp,
     ldl,
 )
-from condgrad.ball.compiled.free_block import ModelHessian, of_matrix, of_rows
+from condgrad.ball.compiled.free_block import ModelHessian, of_rows
 from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
 from tests.ball import reference
 
@@ -77,7 +77,7 @@ class Model:
     def hessian(self, form: str) -> ModelHessian:
         """The Hessian in one of the forms that it may have."""
         if form == "matrix":
-            return of_matrix(self.H)
+            return ModelHessian(self.H)
         pull = self.B.sum(axis=1)
         more = scipy.sparse.csr_array(
             np.column_stack([self.B, pull])
@@ -180,7 +180,7 @@ def test_a_nearly_singular_model_takes_fewer_rounds_than_coordinates(seed: int) 
     x0 = np.zeros(k)
     x0[0] = size
     q0 = H @ x0 - B @ rng.standard_normal(m)
-    x, _, _, done = face_qp.minimise(of_matrix(H), q0, x0, l1_ball(size), -1.0, 1e-6, 50, GO_ON)
+    x, _, _, done = face_qp.minimise(ModelHessian(H), q0, x0, l1_ball(size), -1.0, 1e-6, 50, GO_ON)
     assert done
     assert np.count_nonzero(x) > 90
     q, d = q0 + H @ (x - x0), x - x0
@@ -353,7 +353,7 @@ def test_factors_that_lose_a_row_know_no_unit(power: int) -> None:
 def test_the_multiplier_is_that_of_the_norm() -> None:
     """A diagonal model: x_j = soft(-q_j, mu) with mu such that |x|_1 = size, and 0 where the ball is idle."""
     q0, k = np.array([3.0, -2.0, 0.5, 0.1]), 4
-    eye, start, ending = of_matrix(np.eye(k)), np.zeros(k), (-1.0, 1e-10, 50, GO_ON)
+    eye, start, ending = ModelHessian(np.eye(k)), np.zeros(k), (-1.0, 1e-10, 50, GO_ON)
     x, mu, inside, _ = face_qp.minimise(eye, q0, start, l1_ball(2.0), *ending)
     np.testing.assert_allclose(x, [-1.5, 0.5, 0.0, 0.0], atol=1e-12)
     assert mu == pytest.approx(1.5)
@@ -412,7 +412,7 @@ def test_a_proposal_of_two_thousand_coordinates_is_not_walked_one_by_one() -> No
     x0 = np.where(np.arange(k) < 100, 0.04, 0.0)
     q0 = B @ rng.standard_normal(m)
     x, mu, inside, done = face_qp.minimise(
-        of_matrix(B @ B.T + 1e-2 * np.eye(k)), q0, x0, l1_ball(0.2 * 40.0), 0.0, 1e-8, 30, GO_ON
+        ModelHessian(B @ B.T + 1e-2 * np.eye(k)), q0, x0, l1_ball(0.2 * 40.0), 0.0, 1e-8, 30, GO_ON
     )
     assert done
     q = q0 + B @ (B.T @ (x - x0)) + 1e-2 * (x - x0)
@@ -499,7 +499,7 @@ def test_the_multiplier_of_a_ball_gives_its_least_point_back(seed: int) -> None:
         return
     penalised = Region(PENALISED, mu, NONE, NONE)
     again, _, _, done = face_qp.minimise(
-        of_matrix(model.H), model.q0, model.x0, penalised, -1.0, 1e-12, 1000, GO_ON
+        ModelHessian(model.H), model.q0, model.x0, penalised, -1.0, 1e-12, 1000, GO_ON
     )
     assert done
     np.testing.assert_allclose(again, x, atol=1e-6 * model.size)

@@ -12,7 +12,6 @@ import scipy.sparse
 import condgrad as cg
 from condgrad import deadline
 from condgrad.ball.sample_dual import SampleDual
-from condgrad.smooth.folding import FoldedLoss
 
 Array = np.ndarray
 
@@ -51,7 +50,7 @@ def test_it_agrees_with_clarabel(
     w = np.random.default_rng(2).choice([0.0, 0.5, 3.0], len(y)) if weighted else np.ones(len(y))
     f = loss(scipy.sparse.csr_array(K) if sparse else K, y, sample_weight=w, intercept=intercept)
     on = kind(radius)
-    x = SampleDual(FoldedLoss.of(f), cg.simple.Ridge(ridge, on=on)).least(np.zeros(len(y)))
+    x = SampleDual(f, cg.simple.Ridge(ridge, on=on)).least(np.zeros(len(y)))
     assert on.violation(x) <= 1e-15 * radius
     least = least_by_clarabel(f, K, y, w, ridge, on)
     assert f.at(x).value + ridge * x @ x == pytest.approx(least, rel=1e-5)
@@ -61,7 +60,7 @@ def test_a_good_start_saves_steps() -> None:
     K, y = data(3)
     f, on = cg.smooth.SquaredHinge(K, y, intercept=True), cg.sets.L1Ball(1.0)
     g = cg.simple.Ridge(0.1, on=on)
-    cold, warm = SampleDual(FoldedLoss.of(f), g), SampleDual(FoldedLoss.of(f), g)
+    cold, warm = SampleDual(f, g), SampleDual(f, g)
     x = cold.least(np.zeros(len(y)))
     again = warm.least(f.at(x).theta)
     assert warm.steps <= 1 < cold.steps
@@ -72,7 +71,7 @@ def test_where_few_coordinates_matter_it_ends_at_a_point_of_the_set() -> None:
     """There it takes too many steps: Newton's method in x goes on from the best of its points."""
     K, y = data(4)
     f, on = cg.smooth.SquaredHinge(K, y, intercept=True), cg.sets.L1Ball(1.5)
-    dual = SampleDual(FoldedLoss.of(f), cg.simple.Ridge(1e-4, on=on))
+    dual = SampleDual(f, cg.simple.Ridge(1e-4, on=on))
     x = dual.least(np.zeros(len(y)))
     assert dual.steps <= 30
     assert on.violation(x) <= 1e-15
@@ -81,9 +80,7 @@ def test_where_few_coordinates_matter_it_ends_at_a_point_of_the_set() -> None:
 
 def test_it_ends_when_time_is_up() -> None:
     K, y = data(5)
-    dual = SampleDual(
-        FoldedLoss.of(cg.smooth.SquaredHinge(K, y)), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0))
-    )
+    dual = SampleDual(cg.smooth.SquaredHinge(K, y), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0)))
     with deadline.within(0.0):
         x = dual.least(np.zeros(len(y)))
     assert dual.steps == 0

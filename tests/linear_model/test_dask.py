@@ -32,18 +32,8 @@ from condgrad.linear_model import (
     ConstrainedLogisticRegressionCV,
     path,
 )
-from condgrad.smooth import row_blocks
-from condgrad.smooth.blockwise import (
-    SETTLED,
-    BlockwiseEvaluation,
-    BlockwiseLoss,
-    Sums,
-    _sums,
-    best_intercept,
-)
-from condgrad.smooth.intercept import LogisticIntercept
+from condgrad.smooth import BlockwiseLoss, row_blocks
 from condgrad.smooth.row_blocks import RowBlocks
-from condgrad.smooth.separable import LogisticOfScores
 from tests.linear_model import SINGLE, Array, drawn
 
 LOSSES = [cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge]
@@ -195,15 +185,15 @@ def test_other_problems(kind: type, radius: float, ridge: float, intercept: bool
 
 def test_a_worker_that_is_killed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask computes anew what it had; the fit ends as if nothing had happened."""
-    taken, killed = BlockwiseEvaluation.hessian_in, []
+    taken, killed = RowBlocks.weighted_gram, []
 
-    def during(self: BlockwiseEvaluation, active: Any) -> Any:
+    def during(self: RowBlocks, w: Array, chosen: Any) -> Any:
         if not killed:
             killed.extend(list(client.run(os.getpid).values())[:1])
             os.kill(killed[0], signal.SIGKILL)
-        return taken(self, active)
+        return taken(self, w, chosen)
 
-    monkeypatch.setattr(BlockwiseEvaluation, "hessian_in", during)
+    monkeypatch.setattr(RowBlocks, "weighted_gram", during)
     model = ConstrainedLogisticRegression(0.5, tol=TOL).fit(blocks(X, 200), Y)
     assert killed
     same(model, ConstrainedLogisticRegression(0.5, tol=TOL).fit(X, Y))
@@ -359,7 +349,7 @@ def test_intercepts_of_several_classes_where_probabilities_are_0_and_1(
     same_here = cg.smooth.Multinomial(Z, THREE[:60], intercept=True).at(far)
     assert here.value == pytest.approx(same_here.value, rel=1e-9)
     np.testing.assert_allclose(here.intercept, same_here.intercept, rtol=1e-9, atol=1e-6)
-    scores = np.concatenate(here.margins.compute()) + here.intercept
+    scores = here.z + here.intercept
     counts = np.unique(THREE[:60], return_counts=True)[1]
     np.testing.assert_allclose(scipy.special.softmax(scores, axis=1).sum(axis=0), counts, atol=1e-3)
 
@@ -528,18 +518,3 @@ def test_without_a_cluster_threads_compute(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("shift", [0.0, 1000.0, -1e5])
-def test_the_best_intercept_where_the_loss_has_hardly_any_curvature(
-    seed: int, shift: float
-) -> None:
-    """An intercept that is not the best one would make the bound a false one."""
-    rng = np.random.default_rng(seed)
-    y, z = np.where(np.arange(10) < 4, 1.0, -1.0), 300.0 * rng.standard_normal(10) + shift
-    h = LogisticOfScores(y, np.ones(10))
-    sums, _ = best_intercept(lambda b: Sums(*_sums(h, z, b)), 0.0, SETTLED)
-    best = LogisticIntercept(y, np.ones(10))(z, None)
-    assert sums.value == pytest.approx(h.evaluate(z + best)[0], rel=1e-9, abs=1e-300)
-    assert abs(sums.slope) <= 1e-7 * sums.slope_size

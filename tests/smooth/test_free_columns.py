@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
-from condgrad.smooth.free_columns import endless_direction, orthonormal
+from condgrad.smooth.free_columns import endless_direction
+from condgrad.smooth.intercept import orthonormal
 from tests.ball.penalised_problems import LOSSES
 
 Array = np.ndarray

@@ -170,6 +170,20 @@ def test_margins_beyond_all_exponentials() -> None:
     np.testing.assert_array_equal(found.theta, -y)
 
 
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("shift", [0.0, 1000.0, -1e5])
+def test_the_best_where_the_loss_has_hardly_any_curvature(seed: int, shift: float) -> None:
+    """An intercept that is not the best one would make the bound a false one."""
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(10) < 4, 1.0, -1.0)
+    z = 300.0 * rng.standard_normal(10) + shift
+    found = loss(Logistic, y, np.ones(10)).at_best_intercept(z)
+    value = direct(Logistic, z, y, np.ones(10))
+    assert found.value == pytest.approx(value(found.intercept), rel=1e-9, abs=1e-300)
+    for step in (-10.0, -0.1, -1e-3, 1e-3, 0.1, 10.0):
+        assert found.value <= value(found.intercept + step) * (1.0 + 1e-9)
+
+
 @pytest.mark.parametrize("kind", [cg.smooth.Logistic, cg.smooth.SquaredHinge])
 def test_a_class_without_a_weight_beside_the_other_is_none(kind: type) -> None:
     with pytest.raises(

@@ -11,6 +11,7 @@ from condgrad.arrays.backend import (
     double_like,
     for_kernels,
     host,
+    is_dask,
     is_formed,
     is_torch,
     like,
@@ -40,6 +41,8 @@ from condgrad.arrays.linear_algebra import (
     solve_positive,
     some_columns,
     spectral_norm,
+    squares_about,
+    weighted_squares,
 )
 from condgrad.arrays.reductions import (
     BLOCK,
@@ -85,6 +88,7 @@ __all__ = [
     "for_kernels",
     "gram",
     "host",
+    "is_dask",
     "is_dense",
     "is_formed",
     "is_sparse_tensor",
@@ -113,9 +117,11 @@ __all__ = [
     "some_columns",
     "sorted_threshold",
     "spectral_norm",
+    "squares_about",
     "stack",
     "standard_normal",
     "steepest_indices",
     "to_numpy",
     "total",
+    "weighted_squares",
 ]

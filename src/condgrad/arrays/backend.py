@@ -39,6 +39,12 @@ def is_torch(x: object) -> bool:
     return type(x) is not np.ndarray and array_api_compat.is_torch_array(x)
 
 
+def is_dask(x: object) -> bool:
+    """Whether it is a Dask collection; asked without loading Dask, which whoever has one did."""
+    loaded = sys.modules.get("dask")
+    return loaded is not None and loaded.is_dask_collection(x)
+
+
 def is_formed(x: object) -> bool:
     """Whether x has entries to look at: a plan that is only multiplied with says that it has none."""
     return getattr(x, "is_formed", True)

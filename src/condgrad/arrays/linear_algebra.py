@@ -23,6 +23,7 @@ from condgrad.arrays.backend import (
     namespace,
     on_device,
 )
+from condgrad.arrays.reductions import row_blocks
 from condgrad.errors import NotFiniteError
 
 DOUBLED_AT_ONCE = 1 << 18
@@ -322,3 +323,32 @@ def _sums_of_columns(K: Matrix, entries: Array) -> Array:
 def row_gram(K: Matrix) -> Array:
     """K K' in float64, as an array."""
     return double((K @ K.T).toarray()) if scipy.sparse.issparse(K) else double(K) @ double(K).T
+
+
+def weighted_squares(K: Matrix, w: Array) -> Array:
+    """sum_i w_i K_ij^2 for each column, in float64 but for its rounding, which is that of K."""
+    if scipy.sparse.issparse(K):
+        return K.multiply(K).T @ w
+    xp = namespace(K)
+    return double(xp.einsum("ij,ij,i->j", K, K, xp.astype(w, K.dtype)))
+
+
+def squares_about(K: Matrix, w: Array, mean: Array) -> Array:
+    """sum_i w_i (K_ij - mean_j)^2 for each column; entries that are not stored are 0.
+
+    A pass of its own: sum w K^2 - (sum w K)^2 / sum w has no digits where a mean is large beside
+    the spread.
+    """
+    if not scipy.sparse.issparse(K):
+        return sum(w[rows] @ (double(K[rows]) - mean) ** 2 for rows in row_blocks(K))
+    K = K.tocsr()
+    about = K.copy()
+    about.data = (K.data - mean[K.indices]) ** 2
+    stored = K.copy()
+    stored.data = np.ones_like(K.data, np.float64)
+    # a column that is all stored has no weight left, where a difference of sums would leave its
+    # rounding
+    counted = w > 0.0
+    has_zeros = stored.T @ counted.astype(np.float64) < np.count_nonzero(counted)
+    weight_of_zeros = np.where(has_zeros, w.sum() - stored.T @ w, 0.0)
+    return about.T @ w + mean**2 * np.maximum(weight_of_zeros, 0.0)

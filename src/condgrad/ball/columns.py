@@ -23,7 +23,6 @@ from condgrad.arrays import (
     is_dense,
     is_torch,
     like,
-    namespace,
     precision,
     some_columns,
     total,
@@ -46,7 +45,7 @@ from condgrad.search.backtracking import ARMIJO_FRACTION
 from condgrad.sets import Box, GroupBall, Simplex
 from condgrad.sets.penalised import Penalised
 from condgrad.smooth.composite import AtBestIntercept, with_shift
-from condgrad.smooth.folding import FoldedLoss
+from condgrad.smooth.folding import Folded
 
 
 def pulls_at(point: ObjectivePoint) -> Array:
@@ -75,7 +74,7 @@ def pulled_in(on: Set, x: Array) -> Array:
     if isinstance(on, Simplex):
         x = at_least(0.0, x)
         return (on.mass / total(x)) * x
-    norm = on.norm(x) if isinstance(on, GroupBall) else total(namespace(x).abs(x))
+    norm = on.norm(x)  # type: ignore[attr-defined]
     for units in (0.0, 1.0, 2.0):
         inside = (on.scale / norm * (1.0 - units * precision(x))) * x
         if on.violation(inside) == 0.0:
@@ -83,7 +82,7 @@ def pulled_in(on: Set, x: Array) -> Array:
     return on.project(x)
 
 
-def chosen_columns(loss: FoldedLoss, chosen: Array | None) -> tuple[Matrix, Array | None]:
+def chosen_columns(loss: Folded, chosen: Array | None) -> tuple[Matrix, Array | None]:
     """Some columns of K, or all; about their means, which are told, where there is an intercept.
 
     Those of a sparse K stay so unless most of their entries are stored; of them, those are centred
@@ -166,7 +165,7 @@ class Columns:
 
     def __init__(
         self,
-        loss: FoldedLoss,
+        loss: Folded,
         chosen: Array | None,
         *,
         curvature: Curvature | None = None,
@@ -369,13 +368,10 @@ class Columns:
         level = -dot(slope, x)
         if not isinstance(self.on, NormBall | GroupBall) or fall > OPTIONS.hidden_fall * level:
             return fall
-        smaller = min(self._norm(end), self._norm(x))
+        smaller = min(self.on.norm(end), self.on.norm(x))
         if smaller < self.on.scale * (1.0 - ON_BOUNDARY):
             return fall
         return -total(slope * d + (level / self.on.scale) * growth_of_sizes(self.on, x, end))
-
-    def _norm(self, x: Array) -> float:
-        return self.on.norm(x) if isinstance(self.on, GroupBall) else float(np.abs(x).sum())
 
     @property
     def _noise(self) -> float:
@@ -402,7 +398,7 @@ class Columns:
         shift = self._shift(here.x)
         loss = here.loss._replace(intercept=with_shift(here.loss.intercept, -shift))
         u = here.u if shift == 0.0 else here.u + shift
-        smooth = self.loss.evaluation(start.f, x, u, loss)
+        smooth = self.loss.evaluation(x, u, loss)
         # centred columns give K x by way of their means, which costs it digits where these are
         # large
         lost = 0.0 if self.means is None else dot(np.abs(self.means), np.abs(here.x))

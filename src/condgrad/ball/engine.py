@@ -16,9 +16,9 @@ One turn, whatever the data:
 | h(Kx) and linear terms, K at hand        | `columns.Columns`   | until it has little to gain |
 | several classes; K in blocks of Dask     | `entries.Entries`   | one                         |
 
-Two roads lead to points where turns would take long, for h(Kx) alone: the dual in as many variables
-as there are samples, where more coordinates than samples matter (`sample_dual`), and models of all
-coordinates inside the ball, where its constraint is slack (`inside`).
+Two roads lead to points where turns would take long, for h(Kx) alone (`Roads`): the dual in as many
+variables as there are samples, where more coordinates than samples matter (`sample_dual`), and
+models of all coordinates inside the ball, where its constraint is slack (`inside`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -37,7 +38,7 @@ from condgrad.ball.entries import Entries
 from condgrad.ball.inside import InsideRoad
 from condgrad.ball.models import SetWithFaces, SparseSet, in_entries
 from condgrad.ball.options import OPTIONS
-from condgrad.ball.sample_dual import DualRoad
+from condgrad.ball.sample_dual import least_by_dual
 from condgrad.certificate import NULL_SHARE, Iterate
 from condgrad.errors import MissingAbility
 from condgrad.kernels import readiness
@@ -46,9 +47,10 @@ from condgrad.problem import Simple, Smooth
 from condgrad.sets import GroupBall, L1Ball
 from condgrad.sets.penalised import Penalised
 from condgrad.simple import ElasticNet, Ridge, Zero
-from condgrad.smooth import Multinomial
-from condgrad.smooth.blockwise import BlockwiseLoss
-from condgrad.smooth.folding import FoldedLoss
+from condgrad.smooth import LeastSquares, Multinomial, SquaredHinge
+from condgrad.smooth.composite import Composite
+from condgrad.smooth.folding import Folded
+from condgrad.smooth.offset import WithOffset
 from condgrad.structure import LossOnSet
 
 
@@ -79,16 +81,6 @@ class WorkingSet(Protocol):
     def uncertified(self, iterate: Iterate) -> Iterate: ...
 
 
-class Road(Protocol):
-    """Another way to a lower point."""
-
-    def is_due(self, point: ObjectivePoint, part: WorkingSet | None, size: int) -> bool:
-        """Whether to go it now, rather than take a part of some size."""
-
-    def leads_to(self, point: ObjectivePoint, enough: float) -> ObjectivePoint | None:
-        """A point that is about least, or none."""
-
-
 @dataclass
 class Gaps:
     """How the gap of the full problem goes from turn to turn."""
@@ -110,6 +102,85 @@ class Gaps:
     def is_slow(self) -> bool:
         """Whether the last turn left most of the gap."""
         return self.last > OPTIONS.slow * self.before
+
+
+@dataclass
+class Roads:
+    """Two other ways to a lower point, and when each is due, rather than a part of some size.
+
+    One that leads to no lower point is not gone again. Both know of an intercept, and of no other
+    columns without a penalty.
+    """
+
+    loss: Folded
+    g: Simple
+    start: ObjectivePoint
+    is_plain_ridge: bool
+    """Whether nothing but a ridge keeps x small."""
+    inside: InsideRoad | None = None
+    """Where that was begun."""
+    is_inside_open: bool = True
+    is_dual_open: bool = True
+
+    def lower(
+        self, point: ObjectivePoint, part: WorkingSet | None, size: int, enough: float
+    ) -> ObjectivePoint | None:
+        """A lower point that a road leads to."""
+        if self.is_inside_open and self._is_inside_due(point, part, size):
+            self.inside = self.inside or InsideRoad(self.loss, self.start)
+            there = self.inside.leads_to(point, enough)
+            if there is not None and there.value < point.value:
+                return there
+            self.is_inside_open = False
+        if self.is_dual_open and self._is_dual_due(point, part, size):
+            self.is_dual_open = False
+            there = least_by_dual(self.loss, point) if self.has_dual else None
+            if there is not None and there.value < point.value:
+                return there
+        return None
+
+    @cached_property
+    def has_dual(self) -> bool:
+        """Whether there is a dual with fewer variables than coordinates, of data on the host."""
+        composite = self.loss.composite
+        g = self.g
+        most: dict[type[Composite], int] = {
+            LeastSquares: OPTIONS.dual_samples,
+            SquaredHinge: OPTIONS.dual_samples_of_hinge,
+        }
+        m, n = composite.K.shape
+        if m > min(n, most.get(type(composite), 0)) or isinstance(composite.h, WithOffset):
+            return False
+        if not isinstance(g, Ridge | ElasticNet) or not isinstance(g.on, SparseSet):
+            return False
+        if isinstance(g.on, GroupBall) and not is_dense(composite.K):
+            return False
+        return self.loss.tilt is None and g.weight / self.loss.weight > 0.0
+
+    def _is_inside_due(self, point: ObjectivePoint, part: WorkingSet | None, size: int) -> bool:
+        """Where the ball would hold the least point of all n coordinates too.
+
+        A least point in k of many coordinates has a norm of about sqrt(k) times its length, which
+        falls as k grows. Of dense data the dual is faster wherever there is one.
+        """
+        if self.inside is not None:
+            return True
+        on: Any = self.g.on
+        n = point.x.shape[0]
+        if self.is_plain_ridge:  # nothing but the shape decides
+            is_due = n > self.loss.composite.K.shape[0]
+        elif part is None or not part.is_slack or size == n:
+            return False
+        else:
+            is_ball = isinstance(on, L1Ball | GroupBall) and not on.nonnegative
+            is_due = is_ball and on.norm(point.x) * math.sqrt(n / part.size) < on.scale
+        return is_due and not (is_dense(self.loss.composite.K) and self.has_dual)
+
+    def _is_dual_due(self, point: ObjectivePoint, part: WorkingSet | None, size: int) -> bool:
+        """Whether more coordinates than samples are not 0, or will be in a next part."""
+        m = self.loss.composite.K.shape[0]
+        will_be = part is not None and part.is_slack and size > m
+        return will_be or int(np.count_nonzero(point.x)) > m
 
 
 @dataclass
@@ -174,7 +245,7 @@ class FaceNewton:
 
     f: Smooth
     g: Ridge | Zero | ElasticNet
-    loss: FoldedLoss | None = field(repr=False)
+    loss: Folded | None = field(repr=False)
     """f as h(Kx) and linear terms; None where f knows its own Hessian."""
     wanted: float = 0.0
     """The gap that ends the run, as a share of F; 0 where that is not known."""
@@ -267,7 +338,10 @@ class FaceNewton:
                 return
             pulls = pulls_at(point)
             size = self._next_size(point.x, pulls, warm.part, gaps)
-            there = self._by_road(roads, point, warm.part, size, OPTIONS.slow * gaps.last)
+            there = None
+            if roads is not None:
+                wide = self._coordinates if self._takes_all(size) else size
+                there = roads.lower(point, warm.part, wide, OPTIONS.slow * gaps.last)
             step = 1.0
             if there is not None:
                 warm.part = None
@@ -326,40 +400,11 @@ class FaceNewton:
             return OPTIONS.slow * gap
         return min(OPTIONS.slow * gap, asked)
 
-    def _roads(self, start: ObjectivePoint) -> list[Road]:
-        """What may lead on where turns would take long.
-
-        Of dense data the dual is faster wherever there is one. Both know of an intercept, and of no
-        other columns without a penalty.
-        """
+    def _roads(self, start: ObjectivePoint) -> Roads | None:
+        """What may lead on where turns would take long."""
         if self.loss is None or is_torch(start.x) or self.loss.composite.unpenalised is not None:
-            return []
-        by_dual = DualRoad.of(self.loss, self.g)
-        roads: list[Road] = []
-        is_ball = isinstance(self.g.on, L1Ball | GroupBall) and not self.g.on.nonnegative
-        may_be_inside = is_ball or self._is_plain_ridge
-        if may_be_inside and not (by_dual and is_dense(self.loss.composite.K)):
-            roads.append(InsideRoad(self.loss, start))
-        if by_dual is not None:
-            roads.append(by_dual)
-        return roads
-
-    def _by_road(
-        self,
-        roads: list[Road],
-        point: ObjectivePoint,
-        part: WorkingSet | None,
-        size: int,
-        enough: float,
-    ) -> ObjectivePoint | None:
-        """A lower point that a road leads to; a road that leads to none is not gone again."""
-        for road in list(roads):
-            if road.is_due(point, part, self._coordinates if self._takes_all(size) else size):
-                there = road.leads_to(point, enough)
-                if there is not None and there.value < point.value:
-                    return there
-                roads.remove(road)
-        return None
+            return None
+        return Roads(self.loss, self.g, start, self._is_plain_ridge)
 
     @property
     def _is_plain_ridge(self) -> bool:
@@ -373,10 +418,9 @@ class FaceNewton:
     @property
     def _first_size(self) -> int:
         """Fewer for tall data, where the Gram matrix costs most; more in blocks, where passes do."""
-        if isinstance(self.f, BlockwiseLoss):
-            return OPTIONS.wide_box
         if self.loss is None:
-            return OPTIONS.first_size
+            f: Any = self.f  # a `LossOfMatrix`
+            return OPTIONS.first_size if f.at_hand else OPTIONS.wide_box
         m, n = self.loss.composite.K.shape
         return OPTIONS.first_size if n >= m else OPTIONS.first_size // OPTIONS.growth
 

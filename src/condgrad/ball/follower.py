@@ -122,7 +122,7 @@ class Follower:
         )
         self.at_once = max(1, AT_ONCE // f.K.size)
         slope = null.gradient
-        steepest = Penalised(0.0, positive=on.nonnegative).steepest(slope)
+        steepest = max(0.0, float(on.pulls(slope).max()))
         size = steepest if is_penalised else 0.0
         self.last = along_path.PathPoint(
             float(size),

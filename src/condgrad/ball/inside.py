@@ -30,10 +30,9 @@ from condgrad.ball.models import LeastPoint, Model, in_unit, sparse_gram
 from condgrad.ball.options import OPTIONS
 from condgrad.methods.certified_point import ObjectivePoint
 from condgrad.newton.conjugate_gradients import conjugate_gradients
-from condgrad.sets.penalised import Penalised
 from condgrad.simple import Ridge
 from condgrad.smooth import SquaredHinge
-from condgrad.smooth.folding import FoldedLoss
+from condgrad.smooth.folding import Folded
 from condgrad.smooth.offset import WithOffset
 
 
@@ -123,27 +122,10 @@ class Inside:
 class InsideRoad:
     """Models of all coordinates inside the ball, for as long as they lead down and stay there."""
 
-    def __init__(self, loss: FoldedLoss, start: ObjectivePoint) -> None:
+    def __init__(self, loss: Folded, start: ObjectivePoint) -> None:
         self.loss = loss
         self.start = start
         self.part: Columns | None = None
-
-    def is_due(self, point: ObjectivePoint, part: Any, size: int) -> bool:
-        """Where the ball would hold the least point of all n coordinates too.
-
-        A least point in k of many coordinates has a norm of about sqrt(k) times its length, which
-        falls as k grows.
-        """
-        if self.part is not None:
-            return True
-        n = point.x.shape[0]
-        if isinstance(point.g.on, Penalised):  # a ridge alone: nothing but the shape decides
-            return bool(n > self.loss.composite.K.shape[0])
-        if part is None or not part.is_slack or size == n:
-            return False
-        on: Any = point.g.on
-        expected = on.norm(point.x) * math.sqrt(n / part.size)
-        return bool(expected < on.scale)
 
     def leads_to(self, point: ObjectivePoint, enough: float) -> ObjectivePoint | None:
         """Where the models lead to; None where that is not inside the ball.
@@ -162,7 +144,7 @@ class InsideRoad:
         return part.point() if part.is_slack and part.has_moved else None
 
 
-def near_least(loss: FoldedLoss, start: ObjectivePoint) -> ObjectivePoint:
+def near_least(loss: Folded, start: ObjectivePoint) -> ObjectivePoint:
     """The least point without a constraint, about, for a squared hinge of sparse data; else the
     start.
 
@@ -170,7 +152,7 @@ def near_least(loss: FoldedLoss, start: ObjectivePoint) -> ObjectivePoint:
     coordinate ascent on the dual, is fast. It penalises the intercept: its point is a start alone.
     """
     composite: Any = loss.composite
-    is_plain = loss.place is None and isinstance(start.g, Ridge)
+    is_plain = loss is composite and isinstance(start.g, Ridge)
     if not (isinstance(composite, SquaredHinge) and is_plain) or is_dense(composite.K):
         return start
     h: Any = composite.h

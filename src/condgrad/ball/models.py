@@ -42,7 +42,7 @@ from condgrad.rounding import LEAST_CURVATURE
 from condgrad.sets import Box, GroupBall, L1Ball, Simplex, SolidSimplex
 from condgrad.sets.penalised import Penalised
 from condgrad.simple import ElasticNet
-from condgrad.smooth.free_columns import less_part, less_projection, orthonormal
+from condgrad.smooth.intercept import less_part, less_projection, orthonormal
 
 if TYPE_CHECKING:
     from condgrad.ball.compiled.free_block import ModelHessian
@@ -164,9 +164,9 @@ def least_by_gram(gram: Array, model: Model) -> LeastPoint | None:
     diagonal += model.curvature
     if isinstance(model.on, GroupBall):
         return LeastPoint(*least_on_groups(gram, model.slope, model.x, model.on))
-    from condgrad.ball.compiled.free_block import of_matrix
+    from condgrad.ball.compiled.free_block import ModelHessian
 
-    return least_point(of_matrix(gram), model)
+    return least_point(ModelHessian(gram), model)
 
 
 class ByMatrix:

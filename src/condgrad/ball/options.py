@@ -111,6 +111,11 @@ class Options:
     """It is never factored for more samples."""
 
     # The dual with one variable for each sample.
+    dual_samples: int = 2500
+    """The largest number of samples of a least-squares problem for which it is solved. Each step
+    has equations in as many variables."""
+    dual_samples_of_hinge: int = 1000
+    """The same for a squared hinge, where each step is a quadratic program."""
     dual_steps: int = 30
     """The limit on Newton steps; five are usual."""
     dual_gap: float = 1e-9

@@ -37,7 +37,6 @@ from condgrad.arrays import (
     dot,
     double,
     is_dense,
-    is_torch,
     like,
     product,
     row_gram,
@@ -47,66 +46,22 @@ from condgrad.arrays import (
 )
 from condgrad.ball.columns import for_compiled_code, pulled_in
 from condgrad.ball.compiled import BOX, Region
-from condgrad.ball.models import SparseSet, sparse_gram
+from condgrad.ball.models import sparse_gram
 from condgrad.ball.options import OPTIONS
 from condgrad.methods.certified_point import ObjectivePoint
-from condgrad.problem import Simple
 from condgrad.rounding import ON_BOUNDARY
 from condgrad.sets import GroupBall
-from condgrad.simple import ElasticNet, Ridge
-from condgrad.smooth import LeastSquares, SquaredHinge
-from condgrad.smooth.composite import Composite
-from condgrad.smooth.folding import FoldedLoss
-from condgrad.smooth.offset import WithOffset
-
-MOST_SAMPLES: dict[type[Composite], int] = {LeastSquares: 2500, SquaredHinge: 1000}
-"""Samples up to which a step, with equations or a quadratic program in as many variables, pays."""
+from condgrad.smooth import SquaredHinge
+from condgrad.smooth.folding import Folded
 
 
-def is_worth_it(composite: Composite, ridge: float) -> bool:
-    """Whether there is such a dual, with fewer variables than coordinates, of data on the host."""
-    m, n = composite.K.shape
-    is_small = m <= min(n, MOST_SAMPLES.get(type(composite), 0))
-    if isinstance(composite.h, WithOffset):
-        return False
-    return ridge > 0.0 and is_small and not is_torch(composite.K)
-
-
-class DualRoad:
-    """By way of the dual, once, where more coordinates than samples matter."""
-
-    def __init__(self, loss: FoldedLoss) -> None:
-        self.loss = loss
-        self.is_open = True
-
-    @classmethod
-    def of(cls, loss: FoldedLoss, g: Simple) -> DualRoad | None:
-        """None where there is no such dual, or it is not worth its time."""
-        if (
-            not isinstance(g, Ridge | ElasticNet)
-            or not isinstance(g.on, SparseSet)
-            or loss.tilt is not None
-            or (isinstance(g.on, GroupBall) and not is_dense(loss.composite.K))
-        ):
-            return None
-        if not is_worth_it(loss.composite, g.weight / loss.weight):
-            return None
-        return cls(loss)
-
-    def is_due(self, point: ObjectivePoint, part: Any, size: int) -> bool:
-        """Whether more coordinates than samples are not 0, or will be in a next part."""
-        m = self.loss.composite.K.shape[0]
-        will_be = part is not None and part.is_slack and size > m
-        return self.is_open and (will_be or int(np.count_nonzero(point.x)) > m)
-
-    def leads_to(self, point: ObjectivePoint, enough: float) -> ObjectivePoint | None:
-        """The least point of all, about."""
-        self.is_open = False
-        on: Any = point.g.on
-        dual = SampleDual(self.loss, point.g)
-        x = like(dual.least(self.loss.at_best(point.smooth).theta), point.x)
-        point.tally.inner_iterations += dual.steps
-        return point.at(x if on.violation(x) == 0.0 else pulled_in(on, x))
+def least_by_dual(loss: Folded, point: ObjectivePoint) -> ObjectivePoint:
+    """The least point of all, about."""
+    on: Any = point.g.on
+    dual = SampleDual(loss, point.g)
+    x = like(dual.least(loss.at_best(point.smooth).theta), point.x)
+    point.tally.inner_iterations += dual.steps
+    return point.at(x if on.violation(x) == 0.0 else pulled_in(on, x))
 
 
 class SampleDualPoint(NamedTuple):
@@ -122,7 +77,7 @@ class SampleDualPoint(NamedTuple):
 class SampleDual:
     """The dual of a loss that is quadratic where it is not flat."""
 
-    def __init__(self, loss: FoldedLoss, g: Any) -> None:
+    def __init__(self, loss: Folded, g: Any) -> None:
         self.h = loss.h
         self.g = g
         self.ridge = g.weight
@@ -289,7 +244,7 @@ class SampleDual:
     def _largest(self, H: Array, rise: Array, start: Array) -> Array:
         """The a >= 0 at which <rise, a> - <a, H a>/2 is largest."""
         from condgrad.ball.compiled.face_qp import minimise
-        from condgrad.ball.compiled.free_block import of_matrix
+        from condgrad.ball.compiled.free_block import ModelHessian
 
         # <a, H a>/2 <= <rise, a> there, and H is at least its diagonal part 1/v
         unit = self.v.max()  # the square of which may be no float
@@ -300,7 +255,7 @@ class SampleDual:
         start = np.minimum(start, upper)
         q = H @ start - rise
         box = Region(BOX, size, np.zeros_like(upper), upper)
-        return minimise(of_matrix(H), q, start, box, 0.0, OPTIONS.exact, OPTIONS.rounds, stop)[0]
+        return minimise(ModelHessian(H), q, start, box, 0.0, OPTIONS.exact, OPTIONS.rounds, stop)[0]
 
 
 def double_rows(K: Matrix, rows: Array | None) -> Matrix:

@@ -18,14 +18,16 @@ from sklearn.utils.sparsefuncs import inplace_column_scale
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condgrad import _checks
+from condgrad.arrays import is_dask
 from condgrad.arrays.inputs import each_entry_once
+from condgrad.linear_model.blocks import require_memory
 from condgrad.linear_model.model_file import FittedModel
 from condgrad.linear_model.parameters import FitParameters, with_parameters
 from condgrad.linear_model.solver import Fit, Size, Solver, Task, warn_unless_converged
-from condgrad.problem import Smooth
 from condgrad.sets.group_ball import checked_groups
+from condgrad.smooth.composite import LossOfMatrix
 from condgrad.smooth.free_columns import NamedColumns
-from condgrad.smooth.row_blocks import RowBlocks, as_array, is_dask
+from condgrad.smooth.row_blocks import RowBlocks, as_array
 
 FORMATS = ("csr", "csc")
 PRECISIONS = (np.float64, np.float32)
@@ -50,7 +52,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
     @abstractmethod
     def _losses(
         self, X: Any, y: Any, weights: Any, offset: Any = None, unpenalised: Any = None
-    ) -> Sequence[Smooth]:
+    ) -> Sequence[LossOfMatrix]:
         """The smooth parts of the problems to solve."""
 
     @abstractmethod
@@ -58,12 +60,11 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
         """Set the attributes from the solutions, one for each task."""
 
     def _data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-        """X, y and the weights, checked; those of Dask are checked block by block where the blocks
-        are.
-        """
+        """X, y and the weights, checked; blocks of Dask are checked where they are."""
         self._check_flags()
         if is_dask(X) or isinstance(X, RowBlocks):
-            return self._blocks(X), as_array(y), as_array(sample_weight)
+            weights = None if sample_weight is None else np.asarray(as_array(sample_weight))
+            return self._blocks(X), np.asarray(as_array(y)), weights
         X, y = self._read(X, y)
         X = each_entry_once(X)
         if sample_weight is not None:
@@ -86,7 +87,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _blocks(self, X: Any) -> RowBlocks:
         """The blocks of Dask's data, whose features are noted as scikit-learn does."""
-        rows = X if isinstance(X, RowBlocks) else RowBlocks(X)
+        rows = RowBlocks.of(X)
         if rows.names is not None:
             self.feature_names_in_ = rows.names
         elif hasattr(self, "feature_names_in_"):
@@ -115,10 +116,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
         """X without missing entries: samples of weight 0 do not say what stands in for them."""
         if self.impute is None:
             return X
-        if isinstance(X, RowBlocks):
-            raise ValueError(
-                f"impute needs data in memory, not blocks of Dask, got {self.impute!r}: fill them first"
-            )
+        require_memory(X, "impute needs", f", got {self.impute!r}: fill them first")
         from sklearn.impute import SimpleImputer  # a plain fit should not wait for it
 
         imputer = SimpleImputer(strategy=self.impute, keep_empty_features=True)
@@ -147,10 +145,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _unpenalised(self, X: Any, is_free: Any) -> NamedColumns:
         """The features without a penalty."""
-        if isinstance(X, RowBlocks):
-            raise ValueError(
-                "penalty_factors of 0 need data in memory, not blocks of Dask: use factors above 0"
-            )
+        require_memory(X, "penalty_factors of 0 need", ": use factors above 0")
         if self.positive:
             raise ValueError(
                 "penalty_factors of 0 need positive=False: coefficients without a penalty can have both signs"
@@ -162,7 +157,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
     def _units(self, X: Any, weights: Any, units: Any) -> Any:
         """By what each coefficient is multiplied in the norms, from its factor; None for 1."""
         if self.standardize:
-            scale = X.deviations(weights) if isinstance(X, RowBlocks) else deviations(X, weights)
+            scale = deviations(X, weights)
             units = scale if units is None else units * scale
         return units
 
@@ -280,8 +275,7 @@ def checked_offset(offset: Any, X: Any) -> Any:
     """A known part of the score of each sample; None for none."""
     if offset is None:
         return None
-    if isinstance(X, RowBlocks):
-        raise ValueError("offset needs data in memory, not blocks of Dask")
+    require_memory(X, "offset needs")
     known = check_array(
         offset, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="offset"
     )
@@ -326,6 +320,8 @@ def checked_labels(groups: Any, features: int) -> Any:
 
 def deviations(X: Any, weights: Any) -> Any:
     """The weighted standard deviations of the columns; 1 where a column does not vary."""
+    if isinstance(X, RowBlocks):
+        return X.deviations(weights)
     from sklearn.preprocessing import StandardScaler  # it loads rich: a plain fit should not wait
 
     mean = 1.0 if weights is None else float(weights.mean())
@@ -375,7 +371,7 @@ class SingleFit(LinearEstimator):
         ----------
         X : array, DataFrame, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
             The data. Data of Dask stay on its workers, in blocks of rows, dense or SciPy sparse.
-            Only sums over the rows come back.
+            Only sums over the rows, and one number for each row, come back.
         y : array, shape (samples,)
             The targets, or the labels of the classes. For data of Dask: a Dask array or an array.
         sample_weight : array, shape (samples,), optional

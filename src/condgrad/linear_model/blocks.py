@@ -1,4 +1,4 @@
-"""What the estimators do with Dask data: labels, predictions block by block, and folds as weights."""
+"""What the estimators do with Dask data: predictions block by block, and folds as weights."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from condgrad.smooth.row_blocks import RowBlocks, as_array, column_names, computed, dask, is_dask
+from condgrad.arrays import is_dask
+from condgrad.smooth.row_blocks import RowBlocks, column_names, computed
 
 MOST_MARGINS = 1 << 24
 """Decision values of held-out rows that come to the driver at a time."""
@@ -21,44 +20,10 @@ MOST_MARGINS = 1 << 24
 Method = Callable[..., Any]
 
 
-def column(values: Any) -> Any:
-    """One entry for each row, as a Dask array."""
-    return dask("array").asarray(as_array(values))
-
-
-def classes_of(y: Any) -> Any:
-    """The labels in sorted order."""
-    y = as_array(y)
-    classes = np.asarray(dask("array").unique(y).compute()) if is_dask(y) else np.unique(y)
-    check_classification_targets(classes)
-    return classes
-
-
-def signs(y: Any, label: Any) -> Any:
-    """+1 where y is the label, else -1."""
-    return dask("array").where(column(y) == label, 1.0, -1.0)
-
-
-def class_weights(y: Any, classes: Any, weights: Any, class_weight: Any) -> Any:
-    """The weight of each sample, that of its class included; a balanced one makes all classes weigh
-    alike.
-    """
-    da = dask("array")
-    y = column(y)
-    base = da.ones(y.shape[0], chunks=y.chunks[0]) if weights is None else column(weights)
-    if class_weight == "balanced":
-        mass = np.array(
-            da.compute(*(((y == label) * base).sum() for label in classes)), dtype=float
-        )
-        if (mass == 0.0).any():
-            absent = classes[int(np.argmin(mass))]
-            raise ValueError(
-                f"class_weight='balanced' needs a positive sample_weight in each class, not in {absent!r}"
-            )
-        factors = mass.sum() / (len(mass) * mass)
-    else:
-        factors = compute_class_weight(class_weight, classes=classes, y=classes)
-    return base * sum(factor * (y == label) for factor, label in zip(factors, classes, strict=True))
+def require_memory(X: Any, what: str, advice: str = "") -> None:
+    """An error where data of Dask cannot have what is asked for."""
+    if isinstance(X, RowBlocks):
+        raise ValueError(f"{what} data in memory, not blocks of Dask{advice}")
 
 
 def block_by_block(method: Method) -> Method:
@@ -111,7 +76,7 @@ def held_out_margins(models: Sequence[Any], X: RowBlocks, test: Any) -> Iterator
     So any scorer of scikit-learn takes them, and of the rows themselves nothing travels.
     """
     rows, place = np.unique(test, return_inverse=True)
-    is_out = X.beside("fold", weights_of_part(rows, X.shape[0], None))
+    is_out = X.split(weights_of_part(rows, X.shape[0], None))
     width = np.atleast_2d(models[0].coef_).shape[0]
     at_once = max(1, MOST_MARGINS // (len(rows) * width))
     for begin in range(0, len(models), at_once):

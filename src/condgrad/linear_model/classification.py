@@ -12,16 +12,12 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from condgrad.linear_model import blocks
 from condgrad.linear_model.base import LinearEstimator, RadiusFit
 from condgrad.linear_model.blocks import block_by_block
 from condgrad.linear_model.parameters import ClassParameters, with_parameters
 from condgrad.linear_model.solver import Fit
-from condgrad.problem import Smooth
 from condgrad.smooth import Logistic, Multinomial, SquaredHinge
-from condgrad.smooth.blockwise import BlockwiseLoss
-from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
-from condgrad.smooth.row_blocks import RowBlocks
+from condgrad.smooth.composite import LossOfMatrix
 
 
 class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # type: ignore[misc]
@@ -29,23 +25,18 @@ class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # ty
 
     classes_: Any
 
+    def _data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        X, y, sample_weight = super()._data(X, y, sample_weight)
+        check_classification_targets(y)
+        return X, y, sample_weight
+
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
         X, y = validate_data(self, X, y, **self._allowed())
-        check_classification_targets(y)
         return X, y
 
     def _losses(
         self, X: Any, y: Any, weights: Any, offset: Any = None, unpenalised: Any = None
-    ) -> Sequence[Smooth]:
-        if isinstance(X, RowBlocks):
-            self.classes_ = blocks.classes_of(y)
-            if len(self.classes_) < 2:
-                raise ValueError(
-                    f"y must hold at least two classes, got one class: {self.classes_[0]!r}"
-                )
-            if self.class_weight is not None:
-                weights = blocks.class_weights(y, self.classes_, weights, self.class_weight)
-            return self._blockwise_losses(X, y, weights)
+    ) -> Sequence[LossOfMatrix]:
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
@@ -57,20 +48,9 @@ class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # ty
             raise ValueError(f"offset needs two classes, got {len(self.classes_)}")
         return self._losses_of(X, codes, weights, {"offset": offset, "unpenalised": unpenalised})
 
-    def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[Smooth]:
-        """The losses for the labels of data of Dask, which all share the blocks of X."""
-        labels = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        loss: Any = self.smooth_part
-        return [
-            BlockwiseLoss(
-                loss, X, blocks.signs(y, label), sample_weight=weights, intercept=self.fit_intercept
-            )
-            for label in labels
-        ]
-
     def _losses_of(
         self, X: Any, codes: Any, weights: Any, known: dict[str, Any]
-    ) -> Sequence[Smooth]:
+    ) -> Sequence[LossOfMatrix]:
         """The losses for the codes of the classes, with an offset and columns without a penalty."""
         positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
         options = {"sample_weight": weights, "intercept": self.fit_intercept, **known}
@@ -135,7 +115,7 @@ class LogisticClassifier(LinearClassifier):
 
     def _losses_of(
         self, X: Any, codes: Any, weights: Any, known: dict[str, Any]
-    ) -> Sequence[Smooth]:
+    ) -> Sequence[LossOfMatrix]:
         if self._joint:
             if known["unpenalised"] is not None:
                 raise ValueError(
@@ -144,15 +124,6 @@ class LogisticClassifier(LinearClassifier):
                 )
             return [Multinomial(X, codes, sample_weight=weights, intercept=self.fit_intercept)]
         return super()._losses_of(X, codes, weights, known)
-
-    def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[Smooth]:
-        if self._joint:
-            return [
-                BlockwiseMultinomial.of_labels(
-                    X, y, sample_weight=weights, intercept=self.fit_intercept
-                )
-            ]
-        return super()._blockwise_losses(X, y, weights)
 
     def _absorb(self, fits: Sequence[Fit]) -> None:
         super()._absorb(fits)

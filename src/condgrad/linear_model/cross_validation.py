@@ -103,7 +103,7 @@ class Searched(SearchParameters, LinearEstimator):
         ----------
         X : array, DataFrame, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
             The data. Data of Dask stay on its workers, which share each fit, so `n_jobs` has no
-            effect. Only sums, and the scores of held-out rows, come back.
+            effect. Only sums, and one number for each row and class, come back.
         y : array, shape (samples,)
             The targets, or the labels of the classes.
         sample_weight : array, shape (samples,), optional
@@ -125,10 +125,8 @@ class Searched(SearchParameters, LinearEstimator):
             )
         X, y, weights = self._data(X, y, sample_weight)
         offset = checked_offset(offset, X)
-        if isinstance(X, RowBlocks):  # folds and scores only need y and the weights
-            y = np.asarray(y)
-            weights = None if weights is None else np.asarray(weights)
-        elif not scipy.sparse.issparse(X) and X.shape[0] < X.shape[1]:
+        is_matrix = not (isinstance(X, RowBlocks) or scipy.sparse.issparse(X))
+        if is_matrix and X.shape[0] < X.shape[1]:
             X = np.asfortranarray(X)  # paths copy columns of the folds
         tasks = self._tasks(X, y, weights, offset)
         solver = self._solver()

@@ -16,7 +16,7 @@ from condgrad.linear_model.base import LinearEstimator, SingleFit
 from condgrad.linear_model.classification import HingeClassifier, LogisticClassifier
 from condgrad.linear_model.parameters import OfCoordinateDescent, OfLiblinear, with_parameters
 from condgrad.linear_model.regression import LinearRegressor
-from condgrad.linear_model.solver import Fit, Size, Task, mass_of
+from condgrad.linear_model.solver import Fit, Size, Task
 
 
 class PenalisedEstimator(LinearEstimator):
@@ -48,7 +48,7 @@ class PenaltyOfMean(PenalisedEstimator):
         return penalty_of_mean(alpha, l1_ratio, task)
 
     def _unit(self, task: Task) -> float:
-        return 1.0 / mass_of(task.loss)
+        return 1.0 / task.loss.mass
 
 
 class PenaltyOfSum(PenalisedEstimator):
@@ -68,7 +68,7 @@ def penalty_of_mean(alpha: float, l1_ratio: float, task: Task) -> Size:
     """The penalty alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2) of a mean loss, times the
     total weight: so it belongs to the sum of the losses.
     """
-    mass = _checks.number("alpha", alpha, above=0.0) * mass_of(task.loss)
+    mass = _checks.number("alpha", alpha, above=0.0) * task.loss.mass
     share = checked_ratio(l1_ratio)
     return Size(0.5 * (1.0 - share) * mass, l1=share * mass)
 

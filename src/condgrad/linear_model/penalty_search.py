@@ -20,7 +20,7 @@ from condgrad.linear_model.parameters import (
 from condgrad.linear_model.penalised import PenaltyOfMean, PenaltyOfSum, checked_ratio
 from condgrad.linear_model.progress import FitsLine
 from condgrad.linear_model.regression import LinearRegressor
-from condgrad.linear_model.solver import Size, Solver, Task, largest_penalty, mass_of
+from condgrad.linear_model.solver import Size, Solver, Task, largest_penalty
 
 LEAST_RATIO = 1e-3
 """A smaller l1_ratio gets the grid of this one, as in glmnet. With l1_ratio = 0 no penalty makes
@@ -43,7 +43,7 @@ def penalty_grid(
     """
     eps = _checks.number("eps", eps, above=0.0)
     n_alphas = _checks.whole("n_alphas", n_alphas, at_least=1)
-    tops = [largest_penalty(task.loss, positive=positive) / mass_of(task.loss) for task in tasks]
+    tops = [largest_penalty(task.loss, positive=positive) / task.loss.mass for task in tasks]
     top = max(tops) / max(checked_ratio(l1_ratio), LEAST_RATIO) or 1.0
     return top * np.geomspace(1.0, eps, n_alphas) if n_alphas > 1 else np.array([top])
 

@@ -10,13 +10,11 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from condgrad.linear_model.base import LinearEstimator, RadiusFit
-from condgrad.linear_model.blocks import block_by_block
+from condgrad.linear_model.blocks import block_by_block, require_memory
 from condgrad.linear_model.parameters import with_parameters
 from condgrad.linear_model.solver import Fit
-from condgrad.problem import Smooth
 from condgrad.smooth import LeastSquares
-from condgrad.smooth.blockwise import BlockwiseLoss
-from condgrad.smooth.row_blocks import RowBlocks
+from condgrad.smooth.composite import LossOfMatrix
 
 
 class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
@@ -30,13 +28,11 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 
     def _losses(
         self, X: Any, y: Any, weights: Any, offset: Any = None, unpenalised: Any = None
-    ) -> Sequence[Smooth]:
-        options = {"sample_weight": weights, "intercept": self.fit_intercept}
-        if not isinstance(X, RowBlocks):
-            return [self.smooth_part(X, y, offset=offset, unpenalised=unpenalised, **options)]
+    ) -> Sequence[LossOfMatrix]:
         if self.smooth_part is not LeastSquares:
-            raise ValueError(f"{type(self).__name__} needs data in memory, not blocks of Dask")
-        return [BlockwiseLoss(self.smooth_part, X, y, **options)]
+            require_memory(X, f"{type(self).__name__} needs")
+        options = {"sample_weight": weights, "intercept": self.fit_intercept}
+        return [self.smooth_part(X, y, offset=offset, unpenalised=unpenalised, **options)]
 
     def _absorb(self, fits: Sequence[Fit]) -> None:
         (fit,) = fits

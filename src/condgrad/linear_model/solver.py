@@ -16,22 +16,25 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks
-from condgrad.arrays import Array, double, host, is_dense, like, namespace, product, smallest, total
+from condgrad.arrays import Array, double, namespace, smallest
 from condgrad.ball import Follower, Warm, follow
 from condgrad.linear_model.progress import FitsLine
 from condgrad.methods.certified_point import ObjectivePoint, Tally
 from condgrad.minimize import minimize, minimize_next
-from condgrad.problem import Set, Simple, Smooth
+from condgrad.problem import Set, Simple
 from condgrad.result import ADVICE, Result, Status
 from condgrad.sets import GroupBall, L1Ball, SolidSimplex
 from condgrad.sets.penalised import Penalised
 from condgrad.simple import ElasticNet, Ridge, Zero
-from condgrad.smooth.blockwise import BlockwiseLoss
-from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
-from condgrad.smooth.row_blocks import CONSTANT, squares_about
+from condgrad.smooth.composite import LossOfMatrix, is_at_hand
+from condgrad.smooth.row_blocks import CONSTANT
+from condgrad.structure import LossOnSet
 
 FeatureSet = L1Ball | SolidSimplex | GroupBall
 """Where the coefficients may be."""
+
+SizeKeeper = Ridge | Zero | ElasticNet
+"""What keeps them small there."""
 
 SMALLEST_SHARE = 1e-3
 """The first radius of a default grid, as a share of the last."""
@@ -100,7 +103,7 @@ class Fit:
 class Task:
     """A loss, and the units of its variable: x = units * coef, a row of x being a feature."""
 
-    loss: Smooth
+    loss: LossOfMatrix
     units: Any = None
     """One for each feature; None where all are 1."""
     is_free: Any = None
@@ -109,7 +112,7 @@ class Task:
     @property
     def shape(self) -> tuple[int, ...]:
         """That of the coefficients."""
-        own: tuple[int, ...] = self.loss.space.shape  # type: ignore[union-attr]
+        own: tuple[int, ...] = self.loss.space.shape
         return own if self.is_free is None else self.is_free.shape
 
     def variable(self, coef: Array) -> Array:
@@ -154,13 +157,17 @@ class Size:
 class Runs:
     """Runs of one f, each with what the last one left."""
 
-    f: Smooth
+    f: LossOfMatrix
     warm: Warm = field(default_factory=Warm)
+
+    def problem(self, g: SizeKeeper) -> LossOnSet:
+        """f + g: whatever the estimator, it is a loss of data on a set."""
+        return LossOnSet(self.f, g, self.f if is_at_hand(self.f) else None)
 
     @cached_property
     def null(self) -> Any:
         """f at 0."""
-        return self.f.at(self.f.space.full(0.0))  # type: ignore[union-attr]
+        return self.f.at(self.f.space.full(0.0))
 
     @cached_property
     def null_size(self) -> float:
@@ -272,7 +279,7 @@ class Solver:
             return None
         return follow(runs.f, parts, null=runs.null, tol=self._tol(runs.f), max_iter=self.max_iter)
 
-    def idle_radius(self, f: Smooth, ridge: float) -> float:
+    def idle_radius(self, f: LossOfMatrix, ridge: float) -> float:
         """The norm of the x without a constraint, roughly; 1 where that is 0.
 
         Features that are small in their unit, or a large ridge, leave little to gain over x = 0. So
@@ -281,12 +288,12 @@ class Solver:
         solution without a constraint: the smallest ridge that is tried by default stands for it.
         """
         ridge = checked_ridge(ridge) or RIDGE_SHARES[0] * typical_square(f)
-        here = f.at(f.space.full(0.0))  # type: ignore[union-attr]
+        here = f.at(f.space.full(0.0))
         if here.value == 0.0:
             return 1.0
         # no better than the origin is no solution: ridge |x|_2^2 <= f(0), and no norm here exceeds
         # sqrt(n) |x|_2
-        entries = math.prod(f.space.shape)  # type: ignore[union-attr]
+        entries = math.prod(f.space.shape)
         on = self._set((entries * here.value / ridge) ** 0.5)
         g = Ridge(ridge, on=on)
         runs = Runs(f)
@@ -297,10 +304,10 @@ class Solver:
             result = self._minimized(runs, g, x, tol, ROUGHLY)
             x = result.x
             if result.gap <= ROUGH * (here.value - result.value):
-                return size_in(on, x)
-        return size_in(on, x) or size_in(on, g.argmin(here.gradient).point) or 1.0
+                return on.norm(x)
+        return on.norm(x) or on.norm(g.argmin(here.gradient).point) or 1.0
 
-    def _minimized(self, runs: Runs, g: Simple, x0: Array, tol: float, max_iter: int) -> Result:
+    def _minimized(self, runs: Runs, g: SizeKeeper, x0: Array, tol: float, max_iter: int) -> Result:
         """The solution from a point of the set; by "auto" with what the last run left."""
         if self.method != "auto" or self.progress:
             return minimize(
@@ -314,9 +321,8 @@ class Solver:
                 progress=self.progress,
             ).uninterrupted()
         return minimize_next(
-            runs.f,
-            g,
-            g.on.start(runs.f.space) if x0 is None else x0,  # type: ignore[arg-type]
+            runs.problem(g),
+            g.on.start(runs.f.space) if x0 is None else x0,
             warm=runs.warm,
             null_size=runs.null_size,
             tol=tol,
@@ -324,7 +330,7 @@ class Solver:
             time_limit=self.time_left,
         )
 
-    def _simple(self, size: Size) -> Simple:
+    def _simple(self, size: Size) -> SizeKeeper:
         """The part of F that keeps x small."""
         ridge = checked_ridge(size.ridge)
         if size.radius is not None:
@@ -339,12 +345,12 @@ class Solver:
             return GroupBall(radius, self.groups, positive=self.positive)
         return SolidSimplex(radius) if self.positive else L1Ball(radius)
 
-    def _tol(self, f: Smooth) -> float:
+    def _tol(self, f: LossOfMatrix) -> float:
         """The tolerance, or what a proof can be held to."""
-        return max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
+        return max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.space.unit)
 
     def _solved(
-        self, runs: Runs, size: Size, g: Simple, start: Array, *, models: int = 0
+        self, runs: Runs, size: Size, g: SizeKeeper, start: Array, *, models: int = 0
     ) -> tuple[ObjectivePoint, Fit]:
         """The solution, as a point and as a fit of its coefficients, from a start or its
         projection, which some models have led to.
@@ -363,7 +369,7 @@ class Solver:
             intercept=point.smooth.intercept,
             value=result.value,
             gap=result.gap,
-            radius=size_in(on, result.x) if size.radius is None else size.radius,
+            radius=on.norm(result.x) if size.radius is None else size.radius,
             ridge=size.ridge,
             multiplier=multiplier_at(point, size.ridge, on) if size.l1 is None else size.l1,
             iterations=models + result.iterations,
@@ -375,7 +381,7 @@ class Solver:
         )
 
 
-def simple_part(ridge: float, on: Set) -> Simple:
+def simple_part(ridge: float, on: Set) -> Ridge | Zero:
     """ridge |x|_2^2 on a set."""
     return Ridge(ridge, on=on) if ridge > 0.0 else Zero(on=on)
 
@@ -383,11 +389,6 @@ def simple_part(ridge: float, on: Set) -> Simple:
 def checked_ridge(ridge: Any) -> float:
     """The ridge; 0 is the lasso."""
     return _checks.number("ridge", ridge, at_least=0.0)
-
-
-def size_in(on: Any, x: Array) -> float:
-    """The norm of x that the set bounds."""
-    return on.norm(x) if isinstance(on, GroupBall) else total(namespace(x).abs(x))
 
 
 def multiplier_at(point: ObjectivePoint, ridge: float, on: FeatureSet) -> float:
@@ -400,20 +401,15 @@ def multiplier_at(point: ObjectivePoint, ridge: float, on: FeatureSet) -> float:
     point inside the set, for which mu <= gap / (radius - |x|_1), is the better witness. With no
     ridge, mu is the steepest slope towards the boundary.
     """
-    if size_in(on, point.x) < (1.0 - INSIDE) * on.scale:
+    if on.norm(point.x) < (1.0 - INSIDE) * on.scale:
         return 0.0
     c = double(point.smooth_gradient)
     xp = namespace(c)
-    sizes: Any = xp.abs
-    if isinstance(on, GroupBall):
-        sizes = lambda v: on.pulls(-v)  # noqa: E731
-    elif on.nonnegative:
-        sizes = lambda v: v  # noqa: E731
-    steepest = float(xp.max(sizes(-c)))
+    steepest = float(xp.max(on.pulls(c)))
     if ridge <= smallest(c):  # none, or less than floats of this kind can tell
         return max(0.0, steepest)
     answer = point.answer or point.g.argmin(c)
-    return max(0.0, steepest - 2.0 * ridge * float(xp.max(sizes(double(answer.point)))))
+    return max(0.0, steepest - 2.0 * ridge * float(xp.max(on.pulls(-double(answer.point)))))
 
 
 def default_radii(tasks: Sequence[Task], *, ridge: float, n_radii: int, solver: Solver) -> Any:
@@ -423,16 +419,9 @@ def default_radii(tasks: Sequence[Task], *, ridge: float, n_radii: int, solver: 
     return top * np.geomspace(SMALLEST_SHARE, 1.0, n_radii) if n_radii > 1 else np.array([top])
 
 
-def mass_of(loss: Any) -> float:
-    """sum_i w_i."""
-    if isinstance(loss, BlockwiseLoss | BlockwiseMultinomial):
-        return float(loss.moments[2])
-    return total(loss.h.weights)
-
-
-def largest_penalty(loss: Smooth, *, positive: bool) -> float:
+def largest_penalty(loss: LossOfMatrix, *, positive: bool) -> float:
     """The l1 from which on x = 0: the steepest slope there."""
-    slope = loss.at(loss.space.full(0.0)).gradient  # type: ignore[union-attr]
+    slope = loss.at(loss.space.full(0.0)).gradient
     return Penalised(0.0, positive).steepest(slope)
 
 
@@ -443,17 +432,17 @@ def default_ridges(tasks: Sequence[Task]) -> Any:
     return np.array(RIDGE_SHARES) * typical_square(tasks[0].loss)
 
 
-def typical_square(loss: Any) -> float:
+def typical_square(loss: LossOfMatrix) -> float:
     """The median of sum_i w_i K_ij^2 over the columns j that vary; about the column's mean where
     there is an intercept.
 
     It follows the units of the features, the weights and the number of samples as a ridge should. A
     mean would follow a single feature in a unit of its own, and so would the ridges for all others.
     """
-    squares, sums, mass = moments(loss)
+    squares = loss.squares
     spread = squares
     if loss.h.has_intercept:
-        spread = squares_about_means(loss, sums / mass)
+        spread = loss.squares_about_means
         spread = np.where(spread > CONSTANT**2 * squares, spread, 0.0)
     for each in (
         spread,
@@ -461,36 +450,7 @@ def typical_square(loss: Any) -> float:
     ):  # where no column varies, x is 0, and any ridge of the right unit will do
         if each.any():
             return float(np.median(each[each > 0.0]))
-    return mass
-
-
-def moments(loss: Any) -> tuple[Any, Any, float]:
-    """sum_i w_i K_ij^2 and sum_i w_i K_ij for each column j, and sum_i w_i, on the host."""
-    if isinstance(loss, BlockwiseLoss | BlockwiseMultinomial):
-        return loss.moments
-    K = loss.K
-    w = loss.h.weights
-    sums = host(product(K.T, w))
-    mass = total(w)
-    if not is_dense(K):
-        return K.multiply(K).T @ w, sums, mass
-    xp = namespace(K)
-    squares = xp.einsum("ij,ij,i->j", K, K, xp.astype(w, K.dtype))
-    return host(double(squares)), sums, mass
-
-
-def squares_about_means(loss: Any, means: Any) -> Any:
-    """sum_i w_i (K_ij - mean_j)^2 for each column j, on the host.
-
-    It is a pass of its own: sum w K^2 - (sum w K)^2 / sum w has no digits where a mean is large
-    beside the spread.
-    """
-    if isinstance(loss, BlockwiseLoss | BlockwiseMultinomial):
-        return loss.squares_about_means
-    K = loss.K
-    w = loss.h.weights
-    (squares,) = squares_about(K if is_dense(K) else K.tocsr(), w, like(means, w))
-    return host(squares)
+    return loss.mass
 
 
 def checked_radii(radii: Any) -> Any:

@@ -38,8 +38,8 @@ from condgrad.sets.barrier import (
 )
 from condgrad.sets.constraints import Polytope, Prices
 from condgrad.simple import Zero
-from condgrad.smooth.folding import FoldedLoss
-from condgrad.smooth.free_columns import less_projection, orthonormal
+from condgrad.smooth.folding import Folded
+from condgrad.smooth.intercept import less_projection, orthonormal
 from condgrad.structure import LossOnPolytope
 
 LARGEST = 2000
@@ -75,7 +75,7 @@ class InteriorNewton:
 
     f: Smooth
     g: Simple
-    loss: FoldedLoss = field(repr=False)
+    loss: Folded = field(repr=False)
     name: ClassVar[str] = "newton"
     affordable: ClassVar[bool] = True
     is_ready: ClassVar[bool] = True
@@ -270,7 +270,7 @@ class InteriorPath:
 class HessianOfLoss:
     """The Hessian of h(Kx) in the coordinates of the inside, as the sum of squares of rows."""
 
-    def __init__(self, loss: FoldedLoss, on: Polytope) -> None:
+    def __init__(self, loss: Folded, on: Polytope) -> None:
         self.loss = loss
         self.h = loss.on_host
         self.is_constant = bool(self.h.quadratic)

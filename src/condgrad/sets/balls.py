@@ -66,6 +66,10 @@ class L1Ball(Ball):
     def norm(self, x: Array) -> float:
         return total(namespace(x).abs(x))
 
+    def pulls(self, c: Array) -> Array:
+        """How fast <c, x> falls at most as a coordinate leaves 0."""
+        return namespace(c).abs(c)
+
     def project(self, x: Array) -> Array:
         if self.radius > 0.0 and worth_compiling(x):
             from condgrad.kernels.keep_mass import onto_l1_ball

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from condgrad.arrays import Array, Space, at_least, largest_size, namespace, signs
+from condgrad.arrays import Array, Space, at_least, largest_size, namespace, signs, total
 from condgrad.problem import Face, Set
 from condgrad.sets.balls import L1Ball
 from condgrad.sets.solid_simplex import SolidSimplex
@@ -35,6 +35,14 @@ class Penalised(Set):
         """0, or none."""
         return 0.0 if self.positive else -math.inf
 
+    def norm(self, x: Array) -> float:
+        """|x|_1."""
+        return total(namespace(x).abs(x))
+
+    def pulls(self, c: Array) -> Array:
+        """As on a ball: how fast <c, x> falls as a coordinate leaves 0."""
+        return -c if self.positive else namespace(c).abs(c)
+
     def start(self, space: Space) -> Array:
         return space.full(0.0)
 
@@ -63,8 +71,7 @@ class Penalised(Set):
 
     def steepest(self, c: Array) -> float:
         """The largest pull of a slope c: what l1 has to be for x = 0 to stay."""
-        xp = namespace(c)
-        return max(0.0, -float(xp.min(c))) if self.positive else largest_size(c)
+        return max(float(namespace(c).max(self.pulls(c))), 0.0)
 
     def ball(self, radius: float) -> L1Ball | SolidSimplex:
         """Its points of |x|_1 <= radius."""

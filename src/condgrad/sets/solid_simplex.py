@@ -45,6 +45,14 @@ class SolidSimplex(Set):
         """The mass."""
         return self.mass
 
+    def norm(self, x: Array) -> float:
+        """The sum of the entries, without their signs where a point is outside."""
+        return total(namespace(x).abs(x))
+
+    def pulls(self, c: Array) -> Array:
+        """How fast <c, x> falls as a coordinate leaves 0; one below 0 is held there."""
+        return -c
+
     def start(self, space: Space) -> Array:
         return space.full(0.0)
 

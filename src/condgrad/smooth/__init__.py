@@ -1,14 +1,13 @@
 """The smooth parts f."""
 
 from condgrad.problem import Smooth
-from condgrad.smooth.blockwise import BlockwiseLoss
-from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
 from condgrad.smooth.function import Function
 from condgrad.smooth.gromov import GromovPoints, GromovWasserstein
 from condgrad.smooth.group_lasso import TransportGroupLasso
 from condgrad.smooth.linear import Linear
 from condgrad.smooth.losses import Gamma, Huber, LeastSquares, Logistic, Poisson, SquaredHinge
-from condgrad.smooth.multinomial import Multinomial
+from condgrad.smooth.multinomial import BlockwiseMultinomial, Multinomial
+from condgrad.smooth.row_blocks import BlockwiseLoss
 from condgrad.smooth.transport_cost import TransportCost
 from condgrad.smooth.transport_laplacian import TransportLaplacian
 

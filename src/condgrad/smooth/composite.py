@@ -22,9 +22,12 @@ from condgrad.arrays import (
     dot,
     dots,
     double,
+    host,
     is_dense,
+    is_torch,
     largest_size,
     length_of,
+    like,
     mixed,
     namespace,
     norms_of_columns,
@@ -32,8 +35,10 @@ from condgrad.arrays import (
     product,
     some_columns,
     spectral_norm,
+    squares_about,
     stack,
     total,
+    weighted_squares,
 )
 from condgrad.arrays.inputs import each_entry_once
 from condgrad.problem import Smooth
@@ -96,28 +101,17 @@ class Separable(Protocol):
         """
 
 
-class Composite(Smooth):
-    """f(x) = h(Kx).
+class LossOfMatrix(Smooth):
+    """h(Kx), whether x has one column or one for each class: what is asked of K and the weights.
 
-    The losses of Dask's data count as such, too (`losses` registers them); their K is not
-    `at_hand`.
+    Those of Dask's data ask it of their blocks (`row_blocks.InBlocks`); their K is not `at_hand`.
     """
 
+    K: Matrix
+    h: Any
+    space: Space
     at_hand = True
     """Whether K is an array or a sparse matrix of this process."""
-    shift_size = 0.0
-    """The size of what h adds to K x before anything else, for the rounding of that: offsets,
-    logarithms of targets.
-    """
-    target_center = 0.0
-    """What was taken off the targets in h; it is added to the intercept that the user sees."""
-    unpenalised: Any = None
-    """The `FreeColumns` that are minimised out beside the intercept, or None."""
-
-    def __init__(self, K: Matrix, h: Separable) -> None:
-        self.K = each_entry_once(K)
-        self.h = h
-        self.space: Space = Space.of(K, shape=(K.shape[1],))
 
     @cached_property
     def smoothness(self) -> float | None:
@@ -128,14 +122,9 @@ class Composite(Smooth):
         return bound * spectral_norm(self.K) ** 2 if bound < math.inf else None
 
     @cached_property
-    def by_row(self) -> Matrix:
-        """K, where it is sparse in a form that has one row after the other."""
-        return self.K if is_dense(self.K) else scipy.sparse.csr_array(self.K)
-
-    @cached_property
-    def by_column(self) -> Matrix:
-        """A sparse K in a form that has one column after the other, so that some are copied fast."""
-        return scipy.sparse.csc_array(self.K)
+    def column_norms(self) -> Array:
+        """|K_j|_2 for each column, in float64."""
+        return norms_of_columns(self.K)
 
     @cached_property
     def transposed(self) -> Matrix:
@@ -144,10 +133,68 @@ class Composite(Smooth):
         """
         return self.K.T
 
+    def image(self, x: Array) -> Array:
+        """K x in float64."""
+        return double(product(self.K, x))
+
+    def transposed_times(self, theta: Array) -> Array:
+        """K' theta in the wider of the two precisions."""
+        if theta.dtype == self.K.dtype:  # most of theta is not 0: nobody needs to look
+            return self.transposed @ theta
+        return product(self.transposed, theta)
+
+    @property
+    def mass(self) -> float:
+        """sum_i w_i."""
+        return total(self.h.weights)
+
+    @property
+    def squares(self) -> Array:
+        """sum_i w_i K_ij^2 for each column j, on the host."""
+        return host(weighted_squares(self.K, self.h.weights))
+
+    @property
+    def squares_about_means(self) -> Array:
+        """sum_i w_i (K_ij - mean_j)^2 for each column j, on the host."""
+        w = self.h.weights
+        means = host(product(self.K.T, w)) / self.mass
+        return host(squares_about(self.K, w, like(means, w)))
+
+    def unit_at(self, x: Array) -> float:
+        return precision(x)
+
+
+class Composite(LossOfMatrix):
+    """f(x) = h(Kx)."""
+
+    shift_size = 0.0
+    """The size of what h adds to K x before anything else, for the rounding of that: offsets,
+    logarithms of targets.
+    """
+    target_center = 0.0
+    """What was taken off the targets in h; it is added to the intercept that the user sees."""
+    unpenalised: Any = None
+    """The `FreeColumns` that are minimised out beside the intercept, or None."""
+    tilt: Array | None = None
+    """The linear terms beside h(Kx), which `FoldedLoss` may have."""
+    weight = 1.0
+    """What h(Kx) is multiplied by, where `FoldedLoss` has other numbers."""
+
+    def __init__(self, K: Matrix, h: Separable) -> None:
+        self.K = each_entry_once(K)
+        self.h = h
+        kind = K if self.at_hand else np.empty(0, K.dtype)
+        self.space = Space.of(kind, shape=(K.shape[1],))
+
     @cached_property
-    def column_norms(self) -> Array:
-        """|K_j|_2 for each column, in float64."""
-        return norms_of_columns(self.K)
+    def by_row(self) -> Matrix:
+        """K, where it is sparse in a form that has one row after the other."""
+        return self.K if is_dense(self.K) else scipy.sparse.csr_array(self.K)
+
+    @cached_property
+    def by_column(self) -> Matrix:
+        """A sparse K in a form that has one column after the other, so that some are copied fast."""
+        return scipy.sparse.csc_array(self.K)
 
     def image_size(self, x: Array) -> float:
         """sum_j |K_j|_2 |x_j|: the size of K x before columns cancel in it."""
@@ -160,9 +207,6 @@ class Composite(Smooth):
             ):  # a sparse x needs the norms of a few columns only
                 return dot(norms_of_columns(some_columns(self.K, support)), np.abs(x[support]))
         return dot(self.column_norms, namespace(x).abs(x))
-
-    def unit_at(self, x: Array) -> float:
-        return precision(x)
 
     def magnitude(
         self,
@@ -204,13 +248,37 @@ class Composite(Smooth):
     def at(self, x: Array) -> CompositeEvaluation:
         return CompositeEvaluation(self, x)
 
-    def image(self, x: Array) -> Array:
-        """K x in float64."""
-        return double(product(self.K, x))
+    def evaluation(self, x: Array, u: Array, best: AtBestIntercept) -> CompositeEvaluation:
+        """f at x from u = K x and h there."""
+        here = CompositeEvaluation(self, x, u, near=best.intercept)
+        here.at_best = best
+        return here
 
-    def gradient_in_double(self, theta: Array) -> Array:
-        """K' theta in float64."""
-        return product(self.transposed, theta)
+    def loss_at(self, evaluation: CompositeEvaluation) -> CompositeEvaluation:
+        """The part of an evaluation of f that is h(Kx): all of it."""
+        return evaluation
+
+    def at_best(self, evaluation: CompositeEvaluation) -> AtBestIntercept:
+        """h at its best intercept, from an evaluation of f."""
+        best: AtBestIntercept = evaluation.at_best
+        return best
+
+    @property
+    def composite(self) -> Composite:
+        """The h(Kx)."""
+        return self
+
+    @cached_property
+    def on_host(self) -> Any:
+        """h of margins on the host."""
+        return self.h.on_host() if is_torch(self.K) else self.h
+
+    @property
+    def free(self) -> Array | None:
+        """The columns that are minimised out; that of an intercept alone is one row."""
+        if self.unpenalised is not None:
+            return self.h.free
+        return np.ones((1, 1)) if self.h.has_intercept else None
 
     def gradient_from(self, theta: Array) -> Array:
         """K' theta in the precision of K."""
@@ -219,7 +287,7 @@ class Composite(Smooth):
                 self._check_digits(theta)
             theta = namespace(theta).astype(theta, self.K.dtype)
         with np.errstate(invalid="ignore"):  # of infinite slopes, which end a run
-            return self.transposed @ theta
+            return self.transposed_times(theta)
 
     @cached_property
     def _first_slopes(self) -> list[float]:
@@ -297,7 +365,7 @@ class EvaluationOfImage:
     @cached_property
     def z(self) -> Array:
         """K x, in float64."""
-        return double(product(self.K, self._x))
+        return self.f.image(self._x)
 
     @cached_property
     def at_best(self) -> Any:
@@ -341,18 +409,6 @@ class EvaluationOfImage:
 class CompositeEvaluation(EvaluationOfImage):
     """h(Kx) at x."""
 
-    @classmethod
-    def known(cls, f: Composite, x: Array, z: Array, best: AtBestIntercept) -> CompositeEvaluation:
-        """From z = K x and h there."""
-        here = cls(f, x, z, near=best.intercept)
-        here.at_best = best
-        return here
-
-    @cached_property
-    def z(self) -> Array:
-        """K x, in float64."""
-        return self.f.image(self._x)
-
     @cached_property
     def image_size(self) -> float:
         """The size of K x before columns cancel in it."""
@@ -375,7 +431,7 @@ class CompositeEvaluation(EvaluationOfImage):
     @property
     def gradient(self) -> Array:
         return (
-            self.f.gradient_in_double(self.theta)
+            self.f.transposed_times(self.theta)
             if self._is_finer
             else self.f.gradient_from(self.theta)
         )
@@ -432,6 +488,15 @@ class CompositeEvaluation(EvaluationOfImage):
         least = self.f.space.smallest
         lost = (self.theta != 0.0) & (xp.abs(self.theta) < least)
         return least / self.f.space.unit * float(xp.count_nonzero(lost)) ** 0.5
+
+    def hessian_in(self, chosen: Array) -> Array:
+        """The Hessian of f in some coordinates, of data that stay where they are."""
+        w = self.h.curvature(self.z, intercept=self.at_best.intercept)
+        gram, sums = self.f.K.weighted_gram(w, chosen)
+        mass = total(w)
+        if self.h.has_intercept and mass > 0.0:
+            gram = gram - np.outer(sums / mass, sums)
+        return gram
 
     def moved(
         self, x: Array, others: Sequence[CompositeEvaluation], a: Vector

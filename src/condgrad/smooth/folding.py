@@ -1,14 +1,15 @@
-"""f as h(Kx) + <tilt, x>: what is left of a sum once multiples and linear terms are folded in."""
+"""A sum as weight h(Kx) + <tilt, x>: what is left of it once linear terms are folded in.
+
+A loss alone needs no folding: `Composite` answers the same questions for itself.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
-
-from condgrad.arrays import Array, double, is_torch
+from condgrad.arrays import Array, double
 from condgrad.errors import MissingAbility
 from condgrad.problem import Smooth, Sum, SumEvaluation
 from condgrad.smooth.composite import (
@@ -53,20 +54,19 @@ class ScaledLoss:
 
 @dataclass(frozen=True)
 class FoldedLoss:
-    """h(Kx) + <tilt, x>."""
+    """weight h(Kx) + <tilt, x>."""
 
+    f: Sum
+    place: int
+    """Which of its terms has the h."""
     composite: Composite
-    """The h(Kx), not multiplied."""
-    h: Separable | ScaledLoss
+    """That term, not multiplied."""
+    h: ScaledLoss
     tilt: Array | None
-    place: int | None
-    """Which term of the sum has the h; None where f is no sum."""
 
     @classmethod
     def of(cls, f: Smooth) -> FoldedLoss:
         """What f is made of, or a sentence that says what is not to be folded."""
-        if is_at_hand(f):
-            return cls(f, f.h, None, None)
         if not isinstance(f, Sum):
             raise MissingAbility(
                 f"{f!r} is not a loss h(Kx) on data, such as LeastSquares or Logistic"
@@ -80,48 +80,44 @@ class FoldedLoss:
             )
         place = composites[0]
         loss: Any = f.terms[place]
-        weight = f.weights[place]
         tilt = None
         for w, term in zip(f.weights, f.terms, strict=True):
             if isinstance(term, Linear):
                 tilt = w * double(term.C) if tilt is None else tilt + w * double(term.C)
-        return cls(loss, loss.h if weight == 1.0 else ScaledLoss(weight, loss.h), tilt, place)
+        return cls(f, place, loss, ScaledLoss(f.weights[place], loss.h), tilt)
 
     @cached_property
-    def on_host(self) -> Any:
+    def on_host(self) -> ScaledLoss:
         """h of margins on the host."""
-        if not is_torch(self.composite.K):
-            return self.h
-        plain = self.composite.h.on_host()  # type: ignore[attr-defined]
-        return ScaledLoss(self.h.weight, plain) if isinstance(self.h, ScaledLoss) else plain
+        return ScaledLoss(self.weight, self.composite.on_host)
 
     @property
     def free(self) -> Array | None:
-        """The columns that are minimised out; that of an intercept alone is one row."""
-        if self.composite.unpenalised is not None:
-            return self.composite.h.free  # type: ignore[attr-defined]
-        return np.ones((1, 1)) if self.h.has_intercept else None
+        """As in `Composite`."""
+        return self.composite.free
 
     @property
     def weight(self) -> float:
         """What h(Kx) is multiplied by."""
-        return self.h.weight if isinstance(self.h, ScaledLoss) else 1.0
+        return self.h.weight
 
     def loss_at(self, evaluation: Any) -> CompositeEvaluation:
         """The part of an evaluation of f that is h(Kx), not multiplied."""
-        return evaluation if self.place is None else evaluation.terms[self.place]
+        here: CompositeEvaluation = evaluation.terms[self.place]
+        return here
 
     def at_best(self, evaluation: Any) -> AtBestIntercept:
         """h at its best intercept, from an evaluation of f."""
-        best = self.loss_at(evaluation).at_best
-        return self.h.scaled(best) if isinstance(self.h, ScaledLoss) else best
+        return self.h.scaled(self.loss_at(evaluation).at_best)
 
-    def evaluation(self, f: Smooth, x: Array, u: Array, best: AtBestIntercept) -> Any:
+    def evaluation(self, x: Array, u: Array, best: AtBestIntercept) -> SumEvaluation:
         """f at x from u = K x and h there."""
-        best = self.h.unscaled(best) if isinstance(self.h, ScaledLoss) else best
-        here = CompositeEvaluation.known(self.composite, x, u, best)
-        if not isinstance(f, Sum):
-            return here
+        here = self.composite.evaluation(x, u, self.h.unscaled(best))
+        terms = enumerate(self.f.terms)
         return SumEvaluation(
-            f.weights, [here if i == self.place else term.at(x) for i, term in enumerate(f.terms)]
+            self.f.weights, [here if i == self.place else term.at(x) for i, term in terms]
         )
+
+
+Folded: TypeAlias = Composite | FoldedLoss
+"""A loss h(Kx), alone or in a sum."""

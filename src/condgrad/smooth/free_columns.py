@@ -19,12 +19,18 @@ import numpy as np
 import scipy.sparse
 from scipy.optimize import linprog
 
-from condgrad.arrays import Array, Matrix, dot, double, is_torch, largest_size, total
+from condgrad.arrays import Array, dot, double, is_torch, largest_size, total
 from condgrad.arrays.inputs import data_matrix
 from condgrad.errors import MissingAbility
 from condgrad.search.backtracking import ARMIJO_FRACTION
 from condgrad.smooth.composite import AtBestIntercept
-from condgrad.smooth.intercept import PASSES, SETTLED, SETTLED_AT_KINKS
+from condgrad.smooth.intercept import (
+    PASSES,
+    SETTLED,
+    SETTLED_AT_KINKS,
+    less_projection,
+    orthonormal,
+)
 
 UNIT = sys.float_info.epsilon
 COLLINEAR = 1e-10
@@ -391,32 +397,3 @@ def endless_direction(C: Array, may_rise: Array, may_fall: Array) -> Array | Non
     if found.status != 0 or found.fun > -0.5:
         return None
     return np.asarray(found.x) / unit
-
-
-def orthonormal(C: Array | None, w: Array) -> Array:
-    """Columns that span those of C, orthonormal where samples weigh w; fewer where too few have a
-    weight. That of an intercept is a single row, which stands for all.
-    """
-    if C is None or C.shape[1] == 0:
-        return np.empty((w.shape[0], 0))
-    if len(C) == 1:
-        mass = float(w.sum())
-        return C / math.sqrt(mass) if mass > 0.0 else C[:, :0]
-    values, axes = np.linalg.eigh(C.T @ (w[:, None] * C))
-    seen = values > len(values) * UNIT * max(values[-1], 0.0)
-    return C @ (axes[:, seen] / np.sqrt(values[seen]))
-
-
-def less_projection(K: Matrix, A: Array, w: Array) -> Array:
-    """Columns less what orthonormal columns A have of them, where samples weigh w."""
-    return less_part(K, A, (w[:, None] * A).T @ K)
-
-
-def less_part(K: Array, A: Array, along: Array) -> Array:
-    """K - A along."""
-    if A.shape[1] == 0:
-        return K
-    if len(A) == 1:
-        return K - A * along
-    part = A @ along
-    return np.subtract(K, part, out=part)

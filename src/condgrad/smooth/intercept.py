@@ -11,7 +11,9 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from condgrad.arrays import Array, at_least, dot, gram, namespace, total
+import numpy as np
+
+from condgrad.arrays import Array, Matrix, at_least, dot, gram, namespace, total
 from condgrad.smooth.composite import AtBestIntercept
 
 UNIT = sys.float_info.epsilon
@@ -370,3 +372,35 @@ def _bracketed(
             return trial
         b = trial
     return b
+
+
+# --- what models of the loss know of an intercept, and of other columns without a penalty
+
+
+def orthonormal(C: Array | None, w: Array) -> Array:
+    """Columns that span those of C, orthonormal where samples weigh w; fewer where too few have a
+    weight. That of an intercept is a single row, which stands for all.
+    """
+    if C is None or C.shape[1] == 0:
+        return np.empty((w.shape[0], 0))
+    if len(C) == 1:
+        mass = float(w.sum())
+        return C / math.sqrt(mass) if mass > 0.0 else C[:, :0]
+    values, axes = np.linalg.eigh(C.T @ (w[:, None] * C))
+    seen = values > len(values) * UNIT * max(values[-1], 0.0)
+    return C @ (axes[:, seen] / np.sqrt(values[seen]))
+
+
+def less_projection(K: Matrix, A: Array, w: Array) -> Array:
+    """Columns less what orthonormal columns A have of them, where samples weigh w."""
+    return less_part(K, A, (w[:, None] * A).T @ K)
+
+
+def less_part(K: Array, A: Array, along: Array) -> Array:
+    """K - A along."""
+    if A.shape[1] == 0:
+        return K
+    if len(A) == 1:
+        return K - A * along
+    part = A @ along
+    return np.subtract(K, part, out=part)

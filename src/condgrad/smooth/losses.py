@@ -16,6 +16,7 @@ from condgrad.arrays import (
     double,
     double_like,
     host,
+    is_dask,
     is_torch,
     largest_size,
     namespace,
@@ -24,12 +25,6 @@ from condgrad.arrays import (
 from condgrad.arrays.inputs import data_matrix, floating
 from condgrad.errors import MissingAbility
 from condgrad.problem import Floor
-from condgrad.smooth.blockwise import (
-    BlockwiseLeastSquares,
-    BlockwiseLogistic,
-    BlockwiseLoss,
-    BlockwiseSquaredHinge,
-)
 from condgrad.smooth.composite import Composite
 from condgrad.smooth.free_columns import FreeColumns, WithFreeColumns
 from condgrad.smooth.intercept import (
@@ -42,7 +37,7 @@ from condgrad.smooth.intercept import (
     WithIntercept,
 )
 from condgrad.smooth.offset import WithOffset
-from condgrad.smooth.row_blocks import is_dask
+from condgrad.smooth.row_blocks import BlockwiseLoss, InBlocks, RowBlocks
 from condgrad.smooth.separable import (
     GammaOfScores,
     HuberOfScores,
@@ -58,13 +53,10 @@ from condgrad.smooth.separable import (
 class DataLoss(Composite):
     """h(Kx) of data. For a Dask array or dataframe it is a `BlockwiseLoss`, and the data stay where
     they are.
-
-    A `BlockwiseLoss` counts as an instance of its loss: `isinstance(Logistic(Z, y), Logistic)` is
-    true for every Z.
     """
 
     floor = Floor(0.0, 0.0)
-    in_blocks: ClassVar[type[BlockwiseLoss] | None] = None
+    in_blocks: ClassVar[Any] = None
     """The loss of Dask's data, where there is one."""
     data_name = "Z"
     of_scores: ClassVar[type[SeparableLoss]]
@@ -74,17 +66,17 @@ class DataLoss(Composite):
     """Whether only scores less targets count: then an offset is a part of the targets."""
 
     def __new__(cls, *data: Any, **options: Any) -> Any:
-        K = data[0] if data else options.pop("A", options.pop("Z", None))
-        if is_dask(K):
-            for name in ("offset", "unpenalised"):
-                if options.pop(name, None) is not None:
-                    raise MissingAbility(f"{name} needs data in memory, not blocks of Dask")
-            if cls.in_blocks is None:
-                raise MissingAbility(
-                    f"{cls.__name__} needs data in memory; LeastSquares, Logistic and SquaredHinge take blocks of Dask"
-                )
-            return cls.in_blocks.of_labels(cls, K, *data[1:], **options)
-        return super().__new__(cls)
+        K = data[0] if data else options.get("A", options.get("Z"))
+        if not (is_dask(K) or isinstance(K, RowBlocks)):
+            return super().__new__(cls)
+        for name in ("offset", "unpenalised"):
+            if options.get(name) is not None:
+                raise MissingAbility(f"{name} needs data in memory, not blocks of Dask")
+        if cls.in_blocks is None:
+            raise MissingAbility(
+                f"{cls.__name__} needs data in memory; LeastSquares, Logistic and SquaredHinge take blocks of Dask"
+            )
+        return super().__new__(cls.in_blocks)
 
     def __init__(
         self,
@@ -99,7 +91,7 @@ class DataLoss(Composite):
         """h, with its intercept minimised out if asked, of K x + offset; and with columns that have
         no penalty minimised out, too. `extra` is what h is made of beside targets and weights.
         """
-        K = data_matrix(self.data_name, K)
+        K = data_matrix(self.data_name, K) if self.at_hand else RowBlocks.of(K)
         intercept = _checks.flag("intercept", intercept)
         y = self._targets(K, y)
         weights = sample_weights(K, sample_weight)
@@ -162,7 +154,6 @@ class LeastSquares(DataLoss):
     2.5
     """
 
-    in_blocks = BlockwiseLeastSquares
     data_name = "A"
     of_scores = Squares
     best_intercept = SquaresIntercept
@@ -206,7 +197,6 @@ class Logistic(DataLoss):
     1.386294
     """
 
-    in_blocks = BlockwiseLogistic
     of_scores = LogisticOfScores
     best_intercept = LogisticIntercept
 
@@ -239,7 +229,6 @@ class SquaredHinge(DataLoss):
     0.25
     """
 
-    in_blocks = BlockwiseSquaredHinge
     of_scores = SquaredHingeOfScores
     best_intercept = HingeIntercept
 
@@ -397,14 +386,27 @@ class Huber(DataLoss):
         super().__init__(A, y, sample_weight, intercept, offset, unpenalised, delta)
 
 
-# they count as the losses, without what these do with data at hand
-LeastSquares.register(BlockwiseLeastSquares)
-Logistic.register(BlockwiseLogistic)
-SquaredHinge.register(BlockwiseSquaredHinge)
+class BlockwiseLeastSquares(InBlocks, LeastSquares):
+    """`LeastSquares` of Dask's data."""
+
+
+class BlockwiseLogistic(InBlocks, Logistic):
+    """`Logistic` of Dask's data."""
+
+
+class BlockwiseSquaredHinge(InBlocks, SquaredHinge):
+    """`SquaredHinge` of Dask's data."""
+
+
+LeastSquares.in_blocks = BlockwiseLoss.register(BlockwiseLeastSquares)
+Logistic.in_blocks = BlockwiseLoss.register(BlockwiseLogistic)
+SquaredHinge.in_blocks = BlockwiseLoss.register(BlockwiseSquaredHinge)
 
 
 def _beside(A: Matrix, name: str, values: Any) -> Array:
     """A float64 vector with one entry a row of A, of A's library and device."""
+    if isinstance(A, RowBlocks):
+        return A.vector(name, values)
     values = floating(name, values, ndim=1)
     if values.shape[0] != A.shape[0]:
         raise ValueError(

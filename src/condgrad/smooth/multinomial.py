@@ -17,28 +17,24 @@ from condgrad.arrays import (
     dot,
     double,
     host,
+    is_dask,
     is_dense,
     is_torch,
     namespace,
-    norms_of_columns,
     peaks_of_columns,
-    precision,
-    product,
-    spectral_norm,
     total,
 )
 from condgrad.arrays.inputs import data_matrix
-from condgrad.problem import Floor, Smooth
-from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
-from condgrad.smooth.composite import EvaluationOfImage
+from condgrad.problem import Floor
+from condgrad.smooth.composite import EvaluationOfImage, LossOfMatrix
 from condgrad.smooth.losses import sample_weights
-from condgrad.smooth.row_blocks import is_dask
+from condgrad.smooth.row_blocks import InBlocks, RowBlocks
 from condgrad.smooth.softmax import Softmax
 
 UNIT = sys.float_info.epsilon
 
 
-class Multinomial(Smooth):
+class Multinomial(LossOfMatrix):
     """f(X) = sum_i w_i (log sum_k exp(z_i.X_k) - z_i.X_(y_i)) for a variable X of shape (features,
     classes).
 
@@ -62,61 +58,88 @@ class Multinomial(Smooth):
     3.295837
     """
 
-    at_hand = True
-    """As in `Composite`."""
-
     floor = Floor(0.0, 0.0)
 
     def __new__(cls, *data: Any, **options: Any) -> Any:
-        Z = data[0] if data else options.pop("Z", None)
-        if is_dask(Z):
-            return BlockwiseMultinomial.of_labels(Z, *data[1:], **options)
+        Z = data[0] if data else options.get("Z")
+        if is_dask(Z) or isinstance(Z, RowBlocks):
+            return super().__new__(BlockwiseMultinomial)
         return super().__new__(cls)
 
     def __init__(
         self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False
     ) -> None:
-        self.K = data_matrix("Z", Z)
+        classes, codes = np.unique(host(y) if is_torch(y) else np.asarray(y), return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"y must hold at least two classes, got one: {classes[0]!r}")
+        self._begin(Z, classes, codes, sample_weight, intercept)
+
+    def _begin(self, Z: Any, classes: Any, codes: Any, sample_weight: Any, intercept: bool) -> None:
+        self.K = data_matrix("Z", Z) if self.at_hand else RowBlocks.of(Z)
+        self.classes = classes
         intercept = _checks.flag("intercept", intercept)
-        self.classes, codes = np.unique(
-            host(y) if is_torch(y) else np.asarray(y), return_inverse=True
-        )
         if codes.shape != (self.K.shape[0],):
             raise ValueError(
                 f"y must have one label for each of the {self.K.shape[0]} rows, got shape {codes.shape}"
             )
-        if len(self.classes) < 2:
-            raise ValueError(f"y must hold at least two classes, got one: {self.classes[0]!r}")
-        self.h = Softmax(codes, len(self.classes), sample_weights(self.K, sample_weight), intercept)
-        self.space: Space = Space.of(self.K, shape=(self.K.shape[1], len(self.classes)))
-
-    @cached_property
-    def smoothness(self) -> float:
-        """A Lipschitz constant of the gradient."""
-        return self.h.curvature_bound * spectral_norm(self.K) ** 2
-
-    @cached_property
-    def column_norms(self) -> Array:
-        """|K_j|_2 for each feature, in float64."""
-        return norms_of_columns(self.K)
+        self.h = Softmax(codes, len(classes), sample_weights(self.K, sample_weight), intercept)
+        kind = self.K if self.at_hand else np.empty(0, self.K.dtype)
+        self.space = Space.of(kind, shape=(self.K.shape[1], len(classes)))
 
     @cached_property
     def column_peaks(self) -> Array:
         """max_i |K_ij| for each feature j, in float64."""
         return peaks_of_columns(self.K)
 
-    def unit_at(self, x: Array) -> float:
-        return precision(x)
-
     def at(self, x: Array) -> MultinomialEvaluation:
         return MultinomialEvaluation(self, x)
 
     def __repr__(self) -> str:
-        (m, n), k = self.K.shape, len(self.classes)
-        return f"Multinomial({m} samples, {n} features, {k} classes{', intercept' if self.h.has_intercept else ''})"
+        m, n = self.K.shape
+        name = type(self).__name__
+        intercept = ", intercept" if self.h.has_intercept else ""
+        return f"{name}({m} samples, {n} features, {len(self.classes)} classes{intercept})"
 
 
-Multinomial.register(BlockwiseMultinomial)
+class BlockwiseMultinomial(InBlocks, Multinomial):
+    """f(X) = sum_i w_i (log sum_k exp(z_i.X_k) - z_i.X_(y_i)) for a Dask array Z of blocks of rows,
+    dense or sparse.
+
+    `Multinomial` makes one from a Dask array or dataframe, with labels of any kind.
+
+    Parameters
+    ----------
+    Z : Dask array or dataframe, shape (samples, features)
+    y : Dask array or array, shape (samples,)
+        The classes as whole numbers 0, 1, ...: the columns of X.
+    classes : int
+        The number of classes.
+    sample_weight : Dask array or array of nonnegative numbers, optional
+    intercept : bool
+        As in `Multinomial`.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np, condgrad as cg
+    >>> f = cg.smooth.BlockwiseMultinomial(da.ones((6, 2), chunks=(2, 2)), np.arange(6) % 3, classes=3)
+    >>> round(f.value_and_gradient(np.zeros((2, 3)))[0], 6)  # 6 log 3
+    6.591674
+    """
+
+    def __init__(
+        self,
+        Z: Any,
+        y: Any,
+        *,
+        classes: int | None = None,
+        sample_weight: Any = None,
+        intercept: bool = False,
+    ) -> None:
+        if classes is None:  # of labels, by way of `Multinomial`
+            super().__init__(Z, y, sample_weight=sample_weight, intercept=intercept)
+            return
+        codes = np.asarray(y).astype(np.intp)
+        self._begin(Z, np.arange(classes), codes, sample_weight, intercept)
 
 
 class MultinomialEvaluation(EvaluationOfImage):
@@ -147,7 +170,7 @@ class MultinomialEvaluation(EvaluationOfImage):
         theta = self.theta
         if theta.dtype != self._x.dtype:
             theta = namespace(theta).astype(theta, self._x.dtype)
-        return product(self.f.K.T, theta)
+        return self.f.transposed_times(theta)
 
     def magnitude(self, other: MultinomialEvaluation) -> float:
         xp = namespace(self.theta)

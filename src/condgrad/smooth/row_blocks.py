@@ -1,4 +1,5 @@
-"""A matrix in blocks of rows on the workers of Dask: what is asked of it are sums over the blocks.
+"""A matrix in blocks of rows on the workers of Dask, and losses of it: what is asked of it are
+products and sums over the blocks. One number for each row is on the driver.
 
 Dask schedules, spills to disk, and computes anew what a lost worker had.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from abc import ABC
 from collections.abc import Callable
 from copy import copy
 from functools import cached_property
@@ -15,7 +17,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from condgrad.arrays import Array, double, product, row_blocks
+from condgrad.arrays import (
+    Array,
+    double,
+    is_dask,
+    peaks_of_columns,
+    product,
+    squares_about,
+    weighted_squares,
+)
 from condgrad.arrays.inputs import each_entry_once
 from condgrad.errors import require_extra
 from condgrad.memory import free_memory
@@ -24,6 +34,8 @@ TREE = 8
 """Partial sums that are added up at a time."""
 SHARE_OF_MEMORY = 0.5
 """What data may take of the free memory to be kept there, where no cluster sees to it."""
+ROWS_AT_ONCE = 1 << 13
+"""Rows of a block that a Gram matrix takes at a time, so that no copy of the block is made."""
 CONSTANT = 1e-12
 """A column whose deviation is below this share of its largest entry differs by rounding alone."""
 
@@ -60,14 +72,19 @@ class RowBlocks:
             )
             if rows
         ]
-        self.dtype = np.float32 if X.dtype == np.float32 else np.float64
+        self.dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
         self.matrices = bag.from_delayed(parts)
         if _are_to_be_kept(X):
-            self.matrices = kept(self.matrices)
+            self.matrices = self.matrices.persist(scheduler=_scheduler())
         self.passes = [0]
         """How often all rows were multiplied with something, counted for all views of them
         together.
         """
+
+    @classmethod
+    def of(cls, X: Any) -> RowBlocks:
+        """Those of Dask's data; blocks as they are."""
+        return X if isinstance(X, RowBlocks) else cls(X)
 
     def in_units(self, units: Array) -> RowBlocks:
         """A view of the same blocks whose columns are divided by units."""
@@ -76,31 +93,29 @@ class RowBlocks:
         view.units = units if self.units is None else self.units * units
         return view
 
-    def beside(self, name: str, values: Any) -> Any:
-        """One number for each row, as a bag with an array for each block."""
-        array = dask("array")
-        bag = dask("bag")
-        values = array.asarray(as_array(values))
-        if any(math.isnan(size) for size in values.chunks[0]):
-            values = values.compute_chunk_sizes()
+    def vector(self, name: str, values: Any) -> Array:
+        """One finite number for each row, on the driver; an error names the block of another."""
+        values = as_array(values)
+        values = np.asarray(computed(values) if is_dask(values) else values)
         if values.shape != self.shape[:1]:
             raise ValueError(
                 f"{name} must have one entry for each of the {self.shape[0]} rows, got {values.shape}"
             )
-        values = values.rechunk((self.rows,)).astype(np.float64)
-        delayed = dask("delayed").delayed
-        starts = np.cumsum([0, *self.rows])
-        parts = [
-            delayed(_checked_column)(name, part, number, int(start))
-            for number, (part, start) in enumerate(
-                zip(values.to_delayed(), starts[:-1], strict=True)
-            )
-        ]
-        return bag.from_delayed(parts)
+        values = values.astype(np.float64)
+        start = 0
+        for number, part in enumerate(np.split(values, self._cuts)):
+            _check_column(name, part, number, start)
+            start += len(part)
+        return values
 
-    def ones(self) -> Any:
-        """A bag with a 1 for each row."""
-        return dask("bag").from_sequence(self.rows, npartitions=len(self.rows)).map(np.ones)
+    @property
+    def _cuts(self) -> Array:
+        return np.cumsum(self.rows)[:-1]
+
+    def split(self, values: Array) -> Any:
+        """One number for each row, or one for each class, as a bag with an array for each block."""
+        parts = np.split(values, self._cuts)
+        return dask("bag").from_sequence(parts, npartitions=len(parts))
 
     def inner(self, x: Array) -> Array:
         """x as it meets the columns that the workers have, in its precision."""
@@ -113,10 +128,45 @@ class RowBlocks:
         self.passes[0] += 1
         return summed(part, self.matrices, *beside, **options)
 
-    def times(self, x: Array) -> Any:
-        """K x, a bag with an array for each block, which stays there."""
-        self.passes[0] += bool(x.any())
-        return kept(self.matrices.map(_times, x=self.inner(x)))
+    # --- the questions that a loss asks of its data
+
+    def times(self, x: Array) -> Array:
+        """K x in float64."""
+        if not x.any():
+            return np.zeros((self.shape[0], *x.shape[1:]))
+        self.passes[0] += 1
+        return np.concatenate(computed(self.matrices.map(_times, x=self.inner(x))))
+
+    def transposed_times(self, theta: Array) -> Array:
+        """K' theta in the wider of the two precisions; the sum over the blocks is in float64."""
+        (found,) = self.summed(_transposed_times, self.split(theta))
+        return self.inner(found).astype(np.result_type(self.dtype, theta.dtype), copy=False)
+
+    def weighted_gram(self, w: Array, chosen: Array) -> tuple[Array, Array]:
+        """K_A' diag(w) K_A and K_A' w of some columns."""
+        gram, sums = self.summed(_weighted_gram, self.split(w), chosen=chosen)
+        if self.units is None:
+            return gram, sums
+        units = self.units[chosen]
+        return gram / units / units[:, None], sums / units
+
+    def weighted_squares(self, w: Array) -> Array:
+        """sum w K^2 for each column."""
+        (squares,) = self.summed(_weighted_squares, self.split(w))
+        return self.inner(self.inner(squares))
+
+    def squares_about_means(self, w: Array) -> Array:
+        """sum w (K - mean)^2 for each column."""
+        weights = self.split(w)
+        (sums,) = self.summed(_transposed_times, weights)
+        (squares,) = self.summed(_squares_about, weights, mean=sums / w.sum())
+        return self.inner(self.inner(squares))
+
+    @property
+    def column_peaks(self) -> Array:
+        """max_i |K_ij| for each column."""
+        (largest,) = self.summed(_largest)
+        return self.inner(largest.values)
 
     @property
     def column_norms(self) -> Array:
@@ -125,14 +175,16 @@ class RowBlocks:
 
     @cached_property
     def _plain_norms(self) -> Array:
-        (squares,) = self.summed(_squares)
+        (squares,) = self.summed(_weighted_squares, self.split(np.ones(self.shape[0])))
         return np.sqrt(squares)
 
     def means_deviations_and_sizes(self, weights: Any) -> tuple[Array, Array, Array]:
         """The weighted means and standard deviations of the columns, and their largest |entries|."""
-        weights = self.ones() if weights is None else self.beside("sample_weight", weights)
-        sums, mass, largest = self.summed(_weighted_sums, weights)
-        (squares,) = self.summed(squares_about, weights, mean=sums / mass)
+        w = np.ones(self.shape[0]) if weights is None else self.vector("sample_weight", weights)
+        mass = w.sum()
+        weights = self.split(w)
+        sums, largest = self.summed(_sums_and_largest, weights)
+        (squares,) = self.summed(_squares_about, weights, mean=sums / mass)
         return (
             self.inner(sums / mass),
             self.inner(np.sqrt(squares / mass)),
@@ -145,15 +197,95 @@ class RowBlocks:
         return np.where(deviations > CONSTANT * sizes, deviations, 1.0)
 
 
+class InBlocks:
+    """What a loss asks of blocks of rows where others ask a matrix at hand."""
+
+    K: RowBlocks
+    h: Any
+    at_hand = False
+    smoothness = None
+
+    @property
+    def data(self) -> RowBlocks:
+        """The blocks; `data.passes[0]` counts the passes over them."""
+        return self.K
+
+    @property
+    def column_norms(self) -> Array:
+        """|K_j|_2 for each column."""
+        return self.K.column_norms
+
+    @cached_property
+    def column_peaks(self) -> Array:
+        """max_i |K_ij| for each column."""
+        return self.K.column_peaks
+
+    @property
+    def squares(self) -> Array:
+        """sum w K^2 for each column."""
+        return self.K.weighted_squares(self.h.weights)
+
+    @property
+    def squares_about_means(self) -> Array:
+        """sum w (K - mean)^2 for each column."""
+        return self.K.squares_about_means(self.h.weights)
+
+    def image(self, x: Array) -> Array:
+        """K x in float64."""
+        return self.K.times(x)
+
+    def transposed_times(self, theta: Array) -> Array:
+        """K' theta in the wider of the two precisions."""
+        return self.K.transposed_times(theta)
+
+
+class BlockwiseLoss(ABC):  # noqa: B024 - losses are registered, for `isinstance`
+    """f(x) = h(Kx) for a Dask array K of blocks of rows, dense or SciPy sparse.
+
+    `LeastSquares`, `Logistic` and `SquaredHinge` make one from a Dask array or dataframe. The data
+    stay on the workers. Newton's method, paths and everything else work as for data in memory.
+
+    Parameters
+    ----------
+    loss : type
+        `LeastSquares`, `Logistic` or `SquaredHinge`.
+    K : Dask array or dataframe, or its `RowBlocks`, which several losses may share, shape (samples,
+    features)
+    y : Dask array or array, shape (samples,)
+        Numbers; for `Logistic` and `SquaredHinge` they are -1 and +1.
+    sample_weight : Dask array or array of nonnegative numbers, optional
+    intercept : bool
+        As in `LeastSquares`.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np, condgrad as cg
+    >>> K, y = da.ones((6, 2), chunks=(2, 2)), np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+    >>> f = cg.smooth.Logistic(K, y)
+    >>> f
+    BlockwiseLogistic(6 samples, 2 features)
+    >>> round(f.value_and_gradient(np.zeros(2))[0], 6)  # 6 log 2
+    4.158883
+    >>> isinstance(f, cg.smooth.Logistic)
+    True
+    """
+
+    def __new__(
+        cls, loss: Any, K: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False
+    ) -> Any:
+        blocks = RowBlocks.of(K)
+        y = blocks.vector("y", y)
+        strange = y[~np.isin(y, (-1.0, 1.0))]
+        if loss.of_scores.has_labels and len(strange):
+            raise ValueError(
+                f"y must hold the labels -1 and +1, got {strange[0]:g}: write {loss.__name__}(K, y) for others"
+            )
+        return loss(blocks, y, sample_weight=sample_weight, intercept=intercept)
+
+
 def dask(module: str) -> Any:
     """A module of Dask's, which has no types."""
     return require_extra(f"dask.{module}", extra="dask", purpose="data of Dask")
-
-
-def is_dask(values: Any) -> bool:
-    """Whether it is a Dask collection; asked without loading Dask, which whoever has one did."""
-    loaded = sys.modules.get("dask")
-    return loaded is not None and loaded.is_dask_collection(values)
 
 
 def as_array(values: Any) -> Any:
@@ -181,14 +313,13 @@ def summed(
     return tuple(computed(found.reduction(_added, _added, split_every=TREE)))
 
 
-def kept(bag: Any) -> Any:
-    """A bag whose blocks are computed now and stay where they are."""
-    return bag.persist(scheduler=_scheduler())
+def computed(values: Any) -> Any:
+    """What a Dask collection holds.
 
-
-def computed(bag: Any) -> Any:
-    """What a bag, or a sum over one, holds."""
-    return bag.compute(scheduler=_scheduler())
+    One number for each row may travel with what is asked of the blocks: Dask warns of that.
+    """
+    with dask("config").set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
+        return values.compute(scheduler=_scheduler())
 
 
 def _scheduler() -> Any:
@@ -249,59 +380,55 @@ def _checked(K: Any, names: Any, number: int, start: int) -> list[Any]:
     raise ValueError(f"X holds NaN or infinity in {place}: {which}; fill it or leave the row out")
 
 
-def _checked_column(name: str, values: Any, number: int, start: int) -> list[Any]:
-    values = np.asarray(values)
+def _check_column(name: str, values: Array, number: int, start: int) -> None:
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         place = f"block {number} (rows {start} to {start + len(values) - 1}): row {start + bad[0]}"
         raise ValueError(f"{name} holds NaN or infinity in {place}; fill it or leave the row out")
     if name == "sample_weight" and (values < 0.0).any():
         raise ValueError(f"sample_weight must be >= 0, got {values.min():g} in block {number}")
-    return [values]
 
 
 def _times(K: Any, x: Array) -> Array:
-    if not x.any():
-        return np.zeros((K.shape[0], *x.shape[1:]))
     return double(product(K, x))
 
 
-def transposed_times(K: Any, theta: Array, *, in_double: bool = False) -> Array:
-    """K' theta in the precision of K or, if asked, in float64; the sum over the blocks is in
-    float64.
-
-    K is not copied to another precision as a whole.
-    """
-    return double(product(K.T, theta if in_double else theta.astype(K.dtype, copy=False)))
+def _transposed_times(K: Any, theta: Array) -> tuple[Array]:
+    """K is not copied to another precision as a whole."""
+    return (double(product(K.T, theta)),)
 
 
-def squared(K: Any) -> Any:
-    """The squares of the entries."""
-    return K.multiply(K) if scipy.sparse.issparse(K) else K * K
+def _weighted_gram(K: Any, w: Array, chosen: Any) -> tuple[Array, Array]:
+    """K_A' diag(w) K_A, in the precision of K where that is dense, and K_A' w in float64."""
+    if scipy.sparse.issparse(K):
+        from condgrad.kernels import sparse_gram
+
+        K = K[:, chosen].astype(np.float64)
+        return sparse_gram.weighted_gram(K.indptr, K.indices, K.data, w, K.shape[1])
+    whole = len(chosen) == K.shape[1]
+    root = np.sqrt(w).astype(K.dtype)
+    gram = np.zeros((len(chosen), len(chosen)))
+    sums = np.zeros(len(chosen))
+    for begin in range(0, K.shape[0], ROWS_AT_ONCE):
+        some = slice(begin, begin + ROWS_AT_ONCE)
+        rows = K[some] if whole else K[some][:, chosen]
+        sums += rows.T.astype(np.float64) @ w[some]
+        rows = root[some, None] * rows
+        gram += rows.T @ rows
+    return gram, sums
 
 
-def _squares(K: Any) -> tuple[Array]:
-    return (transposed_times(squared(K), np.ones(K.shape[0])),)
+def _weighted_squares(K: Any, w: Array) -> tuple[Array]:
+    return (weighted_squares(K, w),)
 
 
-def _weighted_sums(K: Any, w: Array) -> tuple[Any, ...]:
-    """sum w K, sum w, and the largest |K|, for each column."""
-    sizes = abs(K).max(axis=0)
-    sizes = sizes.toarray() if scipy.sparse.issparse(sizes) else sizes
-    return K.T @ w, float(w.sum()), Largest(np.ravel(sizes).astype(np.float64))
+def _squares_about(K: Any, w: Array, mean: Array) -> tuple[Array]:
+    return (squares_about(K, w, mean),)
 
 
-def squares_about(K: Any, w: Array, mean: Array) -> tuple[Array]:
-    """sum w (K - mean)^2 for each column; entries that are not stored are 0."""
-    if not scipy.sparse.issparse(K):
-        return (sum(w[rows] @ (double(K[rows]) - mean) ** 2 for rows in row_blocks(K)),)
-    about = K.copy()
-    about.data = (K.data - mean[K.indices]) ** 2
-    stored = K.copy()
-    stored.data = np.ones_like(K.data, np.float64)
-    # a column that is all stored has no weight left, where a difference of sums would leave its
-    # rounding
-    counted = w > 0.0
-    has_zeros = stored.T @ counted.astype(np.float64) < np.count_nonzero(counted)
-    weight_of_zeros = np.where(has_zeros, w.sum() - stored.T @ w, 0.0)
-    return (about.T @ w + mean**2 * np.maximum(weight_of_zeros, 0.0),)
+def _largest(K: Any) -> tuple[Largest]:
+    return (Largest(peaks_of_columns(K)),)
+
+
+def _sums_and_largest(K: Any, w: Array) -> tuple[Any, ...]:
+    return K.T @ w, Largest(peaks_of_columns(K))

@@ -1,23 +1,17 @@
-"""The softmax loss of scores z, a column a class: what `Multinomial` is without its data.
-
-The best intercepts are found from sums over samples, wherever these are.
-"""
+"""The softmax loss of scores z, a column a class: what `Multinomial` is without its data."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from condgrad.arrays import Array, Vector, dot, double_like, host, like, namespace, total
-from condgrad.smooth.intercept import LogisticIntercept
+from condgrad.smooth.intercept import PASSES, LogisticIntercept
 
 UNIT = sys.float_info.epsilon
-PASSES = 100
-"""Newton steps for the best intercepts; from nearby they take two or three."""
 SETTLED = 8.0
 """Rounding units of the gradient's terms that the excess of a class may be at the best intercepts.
 """
@@ -75,17 +69,46 @@ class Softmax:
             return AtBestIntercepts(value, self.theta(shares), b, 0.0)
         mass = self.mass.sum()
         start = first_intercepts(self.mass, host(self.weights @ z)) if near is None else near
-
-        def at(b: Vector) -> SoftmaxAt:
-            return SoftmaxAt(self, z, b)
-
-        def against_the_rest(b: Vector, k: int) -> float:
-            return self._searches[k](margin_over_the_rest(z, b, k), 0.0)
-
-        here, b = best_intercepts(at, against_the_rest, start, mass)
+        here, b = self._at_best(z, start)
         step = last_step(inverse_of_curvature(here.curvature, mass), here.excess)
         theta = self.theta(here.shares, step)
         return AtBestIntercepts(here.value, theta, b, float(step @ here.excess))
+
+    def _at_best(self, z: Array, b: Vector) -> tuple[SoftmaxAt, Vector]:
+        """The b of sum 0 at which each class gets its weight, sum_i w_i p_i, and the loss there.
+
+        Newton's method on a convex function of few variables, as long as each step halves the
+        gradient, as a part of its terms before they cancel: where all losses are near 0, the best
+        intercepts still decide by how much. Where the step does not, as Newton's method is slow on
+        exponentials and blind where probabilities round to 0 and 1, each class is set against the
+        rest, one after the other.
+        """
+        mass = self.mass.sum()
+        b = b - b.mean()
+        here = SoftmaxAt(self, z, b)
+        for _ in range(PASSES):
+            left = _part_left(here)
+            if left <= SETTLED * UNIT:
+                break
+            step = inverse_of_curvature(here.curvature, mass) @ here.excess
+            trial = b - step
+            there = SoftmaxAt(self, z, trial)
+            if not _part_left(there) < 0.5 * left:
+                gains_nothing = 0.0 < step @ here.excess <= UNIT * here.value
+                if (
+                    gains_nothing and left <= NEARLY_SETTLED
+                ):  # no more digits: the last step is for theta alone
+                    break
+                trial = b.copy()
+                for k in range(len(b)):
+                    trial[k] += self._searches[k](margin_over_the_rest(z, trial, k), 0.0)
+                trial -= trial.mean()  # they may all have risen alike, which costs digits
+                there = SoftmaxAt(self, z, trial)
+                if not (there.value < here.value or _part_left(there) < left):
+                    break
+            b = trial
+            here = there
+        return here, b - b.mean()
 
     def value_and_shares(self, z: Array, b: Vector) -> tuple[float, Array]:
         """h with given intercepts, and the probabilities of the classes.
@@ -155,36 +178,14 @@ class SoftmaxAt:
         xp = namespace(theta)
         # less the weights of the classes, the sums of shares near 0 and 1 would have no digits
         self.excess: Vector = host(xp.sum(theta, axis=0))
+        """What each class gets beyond its weight: the gradient in the intercepts."""
         self.size = total(xp.abs(theta))
+        """The sum of |theta|: of the terms of the excess before they cancel."""
 
     @cached_property
     def curvature(self) -> Any:
-        return self.h.curvature(self.shares)
-
-
-class AtIntercepts(Protocol):
-    """A softmax loss at given intercepts, wherever its samples are."""
-
-    @property
-    def value(self) -> float: ...
-
-    @property
-    def excess(self) -> Vector:
-        """What each class gets beyond its weight: the gradient in the intercepts."""
-        ...
-
-    @property
-    def size(self) -> float:
-        """The sum of |theta|: of the terms of the excess before they cancel."""
-        ...
-
-    @property
-    def curvature(self) -> Any:
         """The second derivatives in the intercepts."""
-        ...
-
-
-Here = TypeVar("Here", bound=AtIntercepts)
+        return self.h.curvature(self.shares)
 
 
 def first_intercepts(masses: Vector, sums_of_margins: Vector) -> Vector:
@@ -196,49 +197,7 @@ def first_intercepts(masses: Vector, sums_of_margins: Vector) -> Vector:
     return np.log(masses / mass) - sums_of_margins / mass
 
 
-def best_intercepts(
-    at: Callable[[Vector], Here],
-    against_the_rest: Callable[[Vector, int], float],
-    b: Vector,
-    mass: float,
-) -> tuple[Here, Vector]:
-    """The b of sum 0 at which each class gets its weight, sum_i w_i p_i, and the loss there.
-
-    Newton's method on a convex function of few variables, as long as each step halves the
-    gradient, as a part of its terms before they cancel: where all losses are near 0, the best
-    intercepts still decide by how much. Where the step does not, as Newton's method is slow on
-    exponentials and blind where probabilities round to 0 and 1, each class is set against the
-    rest, one after the other: `against_the_rest(b, k)` is what entry k of b lacks to be at its
-    best for the others.
-    """
-    b = b - b.mean()
-    here = at(b)
-    for _ in range(PASSES):
-        left = _part_left(here)
-        if left <= SETTLED * UNIT:
-            break
-        step = inverse_of_curvature(here.curvature, mass) @ here.excess
-        trial = b - step
-        there = at(trial)
-        if not _part_left(there) < 0.5 * left:
-            gains_nothing = 0.0 < step @ here.excess <= UNIT * here.value
-            if (
-                gains_nothing and left <= NEARLY_SETTLED
-            ):  # no more digits: the last step is for theta alone
-                break
-            trial = b.copy()
-            for k in range(len(b)):
-                trial[k] += against_the_rest(trial, k)
-            trial -= trial.mean()  # they may all have risen alike, which costs digits
-            there = at(trial)
-            if not (there.value < here.value or _part_left(there) < left):
-                break
-        b = trial
-        here = there
-    return here, b - b.mean()
-
-
-def _part_left(here: AtIntercepts) -> float:
+def _part_left(here: SoftmaxAt) -> float:
     """The excess of a class, at most, as a part of the terms that cancel in it."""
     return float(np.abs(here.excess).max()) / here.size if here.size > 0.0 else 0.0
 

@@ -32,33 +32,27 @@ CONJUGATE_STEPS = 1000
 """Conjugate gradients end after so many steps: what they end at lowers the model too."""
 
 
-class ModelHessian(NamedTuple):
-    """H = matrix, or B B' - pull pull' + diag(ridge) where the matrix has size 0."""
-
-    matrix: Array
-    ridge: Array
-    starts: Array
-    """Where the entries of each row of B begin, and where the last one ends."""
-    places: Array
-    """The samples of these entries."""
-    entries: Array
-    pull: Array
-    """One for each coordinate."""
-    samples: int
-    spent: Array
-    """Multiplications of conjugate gradients so far; infinite once they gave up, of size 0 where
-    they never do."""
-
-
 NO_VECTOR = np.empty(0)
 NO_MATRIX = np.empty((0, 0))
 NO_INDICES = np.empty(0, np.uint32)
 
 
-def of_matrix(H: Array) -> ModelHessian:
-    """A Hessian that is a matrix."""
-    no_rows = (NO_INDICES, NO_INDICES, NO_VECTOR, NO_VECTOR)
-    return ModelHessian(H, NO_VECTOR, *no_rows, 0, NO_VECTOR)
+class ModelHessian(NamedTuple):
+    """H = matrix, or B B' - pull pull' + diag(ridge) where the matrix has size 0."""
+
+    matrix: Array
+    ridge: Array = NO_VECTOR
+    starts: Array = NO_INDICES
+    """Where the entries of each row of B begin, and where the last one ends."""
+    places: Array = NO_INDICES
+    """The samples of these entries."""
+    entries: Array = NO_VECTOR
+    pull: Array = NO_VECTOR
+    """One for each coordinate."""
+    samples: int = 0
+    spent: Array = NO_VECTOR
+    """Multiplications of conjugate gradients so far; infinite once they gave up, of size 0 where
+    they never do."""
 
 
 def of_rows(
