@@ -1,30 +1,31 @@
 """The proof in every answer: F* lies between `lower_bound` and `value`.
 
-Two questions about numbers are settled here and nowhere else.
+F = f + g is the objective and F* its minimum over the set. Three questions are settled here.
 
-*What is a gap measured against?* Against the scale of F, which follows the units of the problem:
-the larger of
-|f| + |g| at the answer and a hundredth of |f| + |g| at the null point. The null point is the point of the set nearest
-to the origin, or the set's own start where it has no projection; where f and g both vanish there,
-the start of the run. So multiplying f and g by a constant changes no decision; where f and g
-cancel, as a cost and an entropy do, the scale does not; and where F* is 0, as in interpolation, or
-the run starts near the solution, the gap is measured against what the null model loses. Lasso
-solvers do that too, with |y|^2/2; here a hundredth of it counts, since a null model that is far
-worse than all else (a stiff regulariser, data far from 0) should not make every point look good.
+*When is a gap small?* The gap is compared with the scale of F. The scale is the larger of two
+numbers: |f| + |g| at the answer, and a hundredth of |f| + |g| at the null point. The null point is
+the point of the set nearest to the origin, or the set's own start point if it has no projection. If
+f and g are both 0 there, the start of the run takes its place. This has three consequences:
 
-*What is proved where f is not convex?* A tangent is no bound then. What stands is that x itself is
-stationary up to
+- If f and g are multiplied by a constant, no decision changes.
+- If f and g nearly cancel in F, as a cost and an entropy do, the scale does not vanish.
+- If F* is 0, as in interpolation, the gap is compared with the loss of the null model. Lasso
+  solvers do the same with |y|^2/2. Here only a hundredth counts. Otherwise a very bad null model
+  (a stiff regulariser, data far from 0) would make every point look good.
 
-    stationarity = <c, x> + g(x) - min_s [<c, s> + g(s)],  c = grad f(x),
+*What is proved if f is not convex?* Then a tangent of f is no lower bound. What is proved is how
+nearly stationary x is:
 
-which is never below 0, and 0 at stationary points alone. It is F(x) less the `tangent_bound` at x,
-so that an inexact oracle and rounding make it larger, never smaller. It belongs to its point: the
-answer is a point with its own gap, never the best value beside the least gap of another iterate.
+    stationarity = <c, x> + g(x) - min_s [<c, s> + g(s)],  c = grad f(x).
 
-*What may rounding have done to a bound?* A few units of the terms of the bound, taken before they
-cancel. That much is given away, so that the inequality survives floating-point arithmetic. Terms
-below the smallest normal number count as that number: they are rounded to a multiple of its last
-digit. Thresholds of rounding are in `rounding.py`.
+This number is never negative, and it is 0 only at stationary points. It is computed as F(x) minus
+the `tangent_bound` at x. So an inexact oracle and rounding make it larger, never smaller. The
+reported number belongs to the answer itself, and not to another iterate.
+
+*How much may rounding have changed a bound?* By a few rounding units of the terms of the bound,
+taken before they cancel. This amount is subtracted from the bound, so that the inequality holds in
+floating-point arithmetic. A term below the smallest normal number counts as that number, because it
+is rounded to a multiple of its last digit. `rounding.py` has the thresholds.
 """
 
 from __future__ import annotations
@@ -47,26 +48,25 @@ from condgrad.errors import ContradictionError, NotFiniteError
 from condgrad.rounding import CONTRADICTION, ROUNDING_UNITS
 
 NOT_AS_IT_SAYS = "the gradient of f is wrong, or f is not convex, which convex=False says"
-"""What a value below a tangent of f means."""
+"""What it means if f has a value below one of its tangents."""
 NULL_SHARE = 0.01
-"""The part of |f| + |g| at the null point that is taken to be left where the answer has less."""
+"""The scale of F is never below this share of |f| + |g| at the null point."""
 
 
 def tangent_bound(offset: float, oracle_bound: float, noise: float) -> float:
     """Lemma 2 of the paper: F* >= f(x) - <c, x> + min_s [<c, s> + g(s)], c = grad f(x).
 
-    The minimum may be replaced by any lower bound on it, which is what keeps the inequality true
-    under inexact oracles. What rounding may have added is given away.
+    The inequality stays true if a lower bound replaces the minimum, so oracles may be inexact. What
+    rounding may have added (`noise`) is subtracted.
     """
     return offset + oracle_bound - noise
 
 
 def check_tangent(there: Any, height: float, noise: float, unit: float) -> None:
-    """An error where f is below one of its tangents by more than rounding explains, and so is not
-    convex.
+    """Raise an error if f is below one of its tangents by more than rounding explains.
 
-    `there` is the evaluation of f, and `noise` the rounding of the tangent; that of f is asked for
-    only where it decides.
+    Such an f is not convex. `there` is the evaluation of f, and `noise` is the rounding error of
+    the tangent. The rounding error of f is computed only if it decides.
     """
     value = there.value
     short = height - value
@@ -235,11 +235,11 @@ class Candidate(NamedTuple):
     point: Array
     terms: Terms
     noise: float = 0.0
-    """What rounding may have done to these: their terms may be far larger than those at the iterate."""
+    """The rounding error of these terms. They may be far larger than those at the iterate."""
 
 
 class Effort(NamedTuple):
-    """What a run has spent so far, counted alike for all methods."""
+    """What a run has spent so far, counted in the same way for all methods."""
 
     evaluations: int
     """Points at which f was computed afresh, not from its values at other points."""
@@ -290,7 +290,7 @@ class Iterate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The best point and the best lower bound seen so far, and who proved each.
+    """The best point and the best lower bound seen so far, and where each was found.
 
     Attributes
     ----------
@@ -305,10 +305,9 @@ class Certificate:
     noise : float
         The largest error that rounding may have caused in the value and the bound.
     value_from, bound_from : str
-        Which point of which iteration they come from, in words.
+        The point and the iteration that they come from, in words.
     stationarity : float or None
-        Where f is not convex, how far x is from a stationary point: the gap of x itself. None where
-        f is convex.
+        If f is not convex, a bound on how far x is from a stationary point. None if f is convex.
     bound_noise : float
         The largest error that rounding may have caused in the bound, at the point that proves it.
 
@@ -347,33 +346,35 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """At least F(x) - F*, always."""
+        """The value minus the lower bound. It is always at least F(x) - F*."""
         return self.value - self.lower_bound
 
     @property
     def scale(self) -> float:
-        """What the gap is measured against: |f| + |g| at x, or a hundredth of |f| + |g| at the null
-        point, whichever is larger.
+        """The number that the gap is divided by: |f| + |g| at x, or a hundredth of |f| + |g| at the
+        null point, whichever is larger.
         """
         return max(self.terms.size, NULL_SHARE * self.null_size)
 
     @property
     def relative_gap(self) -> float:
-        """gap / scale. Where the scale is 0 there is nothing to compare with: a gap that is only
-        rounding counts as 0.
+        """gap / scale.
+
+        If the scale is 0, the result is 0 if rounding explains the gap, and infinity otherwise.
         """
         return self._over_scale(self.gap)
 
     @property
     def relative_stationarity(self) -> float:
-        """stationarity / scale, in the same way; inf where f is convex, since there the gap is the
-        proof.
+        """stationarity / scale, computed like `relative_gap`.
+
+        It is infinite if f is convex, because then the gap is the proof.
         """
         return math.inf if self.stationarity is None else self._over_scale(self.stationarity)
 
     @property
     def progress(self) -> float:
-        """The number that rises when a run makes progress: the bound, or minus the stationarity
+        """A number that rises when a run makes progress: the lower bound, or minus the stationarity
         gap.
         """
         return self.lower_bound if self.stationarity is None else -self.stationarity
@@ -447,10 +448,10 @@ class Certificate:
         return replace(self, null_size=null_size)
 
     def without_rounding(self, iterate: Iterate) -> Certificate:
-        """This certificate with the largest bound that the iterate could have in float64: the
-        allowance for rounding is added back, and as much again for errors.
+        """This certificate with the largest bound that the iterate could have in float64.
 
-        If this certificate would be a proof, only rounding keeps the iterate from one.
+        The allowance for rounding is added back, and as much again for errors. If the result meets
+        the stopping rule, only rounding kept the iterate from meeting it.
         """
         bound = min(self.value, iterate.lower_bound + 2.0 * iterate.noise)
         if self.stationarity is not None:

@@ -109,7 +109,7 @@ class L1Ball(Ball):
 
 @dataclass(frozen=True)
 class L2Ball(Ball):
-    """{x : |x|_2 <= radius}, the Frobenius ball for matrices.
+    """{x : |x|_2 <= radius}. For matrices this is the Frobenius norm.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class L2Ball(Ball):
 
 @dataclass(frozen=True)
 class NuclearBall(Ball):
-    """{X : sum of singular values <= radius}, for matrices.
+    """{X : sum of the singular values of X <= radius}, for matrices X.
 
     Parameters
     ----------

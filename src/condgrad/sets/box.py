@@ -15,7 +15,7 @@ class Box(Set):
     Parameters
     ----------
     lower, upper : arrays or numbers
-        Finite, lower <= upper. Two numbers make a box of any shape.
+        Finite, with lower <= upper. If both are numbers, x may have any shape.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class Box(Set):
     def entropic_argmin(
         self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0
     ) -> Answer:
-        """exp(-c/weight - 1), clipped coordinate by coordinate; the box must be nonnegative."""
+        """exp(-c/weight - 1), clipped to the box in each coordinate. Needs lower >= 0."""
         lower, upper = self._bounds(c)
         xp = namespace(c)
         # clipping the exponent first keeps exp from overflowing

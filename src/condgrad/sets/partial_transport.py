@@ -75,20 +75,21 @@ SHORTEST_CLIMB = 1e-10
 
 
 class PartialTransport(Set):
-    """{G in R^{n x m} : G >= 0, G 1 <= a, G' 1 <= b, sum G = mass}: plans that move a given mass, a
-    part of the weights.
+    """{G in R^{n x m} : G >= 0, G 1 <= a, G' 1 <= b, sum G = mass}: plans that move only a part of
+    the weights.
 
     Parameters
     ----------
-    a, b : arrays of weights >= 0, whose masses may differ
+    a, b : arrays of weights >= 0
+        Their sums may differ.
     mass : float
-        The mass to move: above 0, and at most the smaller of the two masses.
+        The mass to move: above 0, and at most the smaller of the two sums.
     engine : {"auto", "emd", "highs", "cvxopt", "mosek"}
         The solver of linear programs, as in `sets.Transport`.
 
     Examples
     --------
-    The half of the mass that is cheapest to carry stays where it is:
+    Only half of the mass is moved, and it takes the cheapest pair:
 
     >>> import numpy as np, condgrad as cg
     >>> P = cg.sets.PartialTransport([0.5, 0.5], [0.5, 0.5], mass=0.5)
@@ -136,8 +137,8 @@ class PartialTransport(Set):
         return max(0.0, -float(xp.min(x)), rows, columns, abs(total(x) - self.mass))
 
     def rounded(self, plan: Array) -> Array:
-        """A plan of the set near a nonnegative one: scale down what is too heavy, spread what is
-        missing.
+        """A plan of the set near a given nonnegative one. Rows and columns that are too heavy are
+        scaled down, and the missing mass is spread.
         """
         xp = namespace(plan)
         a = like(self.a, plan)
@@ -164,7 +165,7 @@ class PartialTransport(Set):
     def entropic_argmin(
         self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0
     ) -> Answer:
-        """Dykstra's projections, warm-started by the column potentials of the last answer."""
+        """Dykstra's projections. They start from the column potentials of the last answer."""
         xp = namespace(c)
         a = like(self.a, c)
         b = like(self.b, c)
@@ -212,7 +213,7 @@ class PartialTransport(Set):
         potentials: Potentials,
         magnitude: float,
     ) -> CertifiedPlan:
-        """A plan of the set near one that need not be in it, beside the bound that came with it."""
+        """A plan of the set near the given one, with the given bound."""
         plan = self.rounded(plan)
         value = weight * negentropy(plan)
         size = magnitude + self.mass * float(namespace(c).max(namespace(c).abs(c)))
@@ -221,9 +222,10 @@ class PartialTransport(Set):
     def by_newton(
         self, c: Array, weight: float, start: Potentials, accuracy: float
     ) -> tuple[CertifiedPlan, int]:
-        """Newton's method along a path of entropies, for positive weights; and the steps it took.
+        """Newton's method along a path of entropies, and the number of its steps.
 
-        Its matrix has the size of the columns, so that the fewer points are columns.
+        All weights must be positive. Its matrix has one row and one column for each column of the
+        plan, so the side with fewer points should be the columns.
         """
         if c.shape[0] < c.shape[1]:
             turned = PartialTransport(self.b, self.a, self.mass)
@@ -272,8 +274,8 @@ class PartialTransport(Set):
         return found, ascent.evaluations
 
     def linear_argmin(self, c: Array) -> Answer:
-        """Transport with one more point on each side, by linear programming; the bound is that of a
-        feasible dual.
+        """Linear programming: transport with one more point on each side. The bound is the value of
+        a feasible dual.
         """
         xp = namespace(c)
         costs = host(c)

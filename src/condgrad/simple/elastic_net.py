@@ -43,8 +43,8 @@ class ElasticNetPenalty(Simple):
     l1 : float
         At least 0.
     ridge : float
-        At least 0; l1 and ridge must not both be 0. Without a ridge, f must be bounded below, as
-        losses are. The entries of a `Linear` term must then be smaller than l1 in size.
+        At least 0. l1 and ridge must not both be 0. If ridge is 0, f must be bounded below, as
+        losses are. If f has a `Linear` term, its entries must then be smaller than l1 in size.
     positive : bool
         Minimise over x >= 0.
 
@@ -63,7 +63,7 @@ class ElasticNetPenalty(Simple):
     positive: bool = False
     on: Penalised = field(init=False, repr=False, compare=False)
     reach: float = field(default=math.inf, init=False, repr=False, compare=False)
-    """All solutions have |x|_1 <= reach; infinite for a g that knows of no f."""
+    """All solutions have |x|_1 <= reach. It is infinite as long as f is not known."""
     _scaled: tuple[float, float] | None = field(default=None, init=False, repr=False, compare=False)
     """The height of a tangent plane above the floor of f, and the slope of that floor."""
 
@@ -76,7 +76,7 @@ class ElasticNetPenalty(Simple):
 
     @property
     def weight(self) -> float:
-        """That of |x|_2^2, as `Ridge` has it."""
+        """The weight of |x|_2^2: the same as `ridge`, under the name that `Ridge` uses."""
         return self.ridge
 
     @property
@@ -90,7 +90,7 @@ class ElasticNetPenalty(Simple):
         return 2.0 * value  # a rounding unit in x is two in |x|^2
 
     def slope(self, x: Array) -> Array:
-        """That of the ridge."""
+        """The gradient of the ridge, 2 ridge x."""
         return (2.0 * self.ridge) * x
 
     def kinked(self, x: Array) -> float:
@@ -98,11 +98,11 @@ class ElasticNetPenalty(Simple):
         return self.l1 * total(namespace(x).abs(x))
 
     def prox(self, v: Array, length: float) -> Array:
-        """v, each entry moved towards 0 by length * l1."""
+        """v with each entry moved towards 0 by length * l1, to 0 at most."""
         return self.on.soft(v, length * self.l1)
 
     def beside(self, f: Smooth, here: Any, value: float) -> ElasticNetPenalty:
-        """The same g, which knows where all solutions are and how far f falls at most."""
+        """The same g, with bounds on where all solutions are and on how far f falls."""
         floor = f.floor
         if floor is None or not floor.slope < self.l1:
             if self.ridge > 0.0:

@@ -72,14 +72,14 @@ class Norm(Simple):
 
 
 class L1Norm(Norm):
-    """g(x) = weight sum |x_i|, on a set where coordinates may shrink towards 0.
+    """g(x) = weight sum |x_i|, on a set.
 
     Parameters
     ----------
     weight : float
         Above 0.
     on : Set
-        A set with a linear argmin. A point must stay inside if its coordinates shrink.
+        A set that has `linear_argmin`. Its points must stay inside if coordinates shrink towards 0.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class L1Norm(Norm):
 
 
 class NuclearNorm(Norm):
-    """g(X) = weight (sum of the singular values of X), on a set where these may shrink towards 0.
+    """g(X) = weight (sum of the singular values of X), on a set of matrices.
 
     Parameters
     ----------

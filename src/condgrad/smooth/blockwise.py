@@ -156,19 +156,20 @@ class SumOverBlocks(Smooth):
 
 
 class BlockwiseLoss(SumOverBlocks):
-    """f(x) = h(Kx) for a Dask array K of blocks of rows, dense or SciPy sparse.
+    """A loss of the data in a Dask array K, in blocks of rows that are dense or SciPy sparse.
 
-    `LeastSquares`, `Logistic` and `SquaredHinge` make one from a Dask array or dataframe. The data
-    stay on the workers. Newton's method, paths and everything else work as for data in memory.
+    You get one if you give a Dask array or dataframe to `LeastSquares`, `Logistic` or
+    `SquaredHinge`. The data stay on the workers. Newton's method, paths and everything else work as
+    for data in memory.
 
     Parameters
     ----------
     loss : type
         `LeastSquares`, `Logistic` or `SquaredHinge`.
-    K : Dask array or dataframe, or its `RowBlocks`, which several losses may share, shape (samples,
-    features)
+    K : Dask array or dataframe, shape (samples, features)
+        Or its `RowBlocks`, if several losses share the data.
     y : Dask array or array, shape (samples,)
-        Numbers; for `Logistic` and `SquaredHinge` they are -1 and +1.
+        Numbers. For `Logistic` and `SquaredHinge` they are -1 and +1.
     sample_weight : Dask array or array of nonnegative numbers, optional
     intercept : bool
         As in `LeastSquares`.
@@ -221,9 +222,7 @@ class BlockwiseLoss(SumOverBlocks):
 
     @classmethod
     def of_labels(cls, loss: Any, K: Any, y: Any, **options: Any) -> BlockwiseLoss:
-        """The loss of any two labels, of which the larger counts as +1; of numbers for
-        `LeastSquares`.
-        """
+        """The loss of any two labels; the larger counts as +1. `LeastSquares` takes numbers."""
         if not loss.of_scores.has_labels:
             return cls(loss, K, y, **options)
         y = dask("array").asarray(as_array(y))
@@ -234,7 +233,7 @@ class BlockwiseLoss(SumOverBlocks):
         return BlockwiseEvaluation(self, x)
 
     def intercept_at(self, x: Array) -> float:
-        """The intercept that was minimised out at x; 0 where there is none."""
+        """The best intercept at x; 0 without an intercept."""
         return self.at(x).intercept
 
     def __repr__(self) -> str:
@@ -264,7 +263,7 @@ def _target(y: Array, weights: Array, loss: Any) -> SeparableLoss:
     if loss.of_scores.has_labels and not np.isin(y, (-1.0, 1.0)).all():
         strange = y[~np.isin(y, (-1.0, 1.0))][0]
         raise ValueError(
-            f"y must hold the labels -1 and +1, got {strange:g}: write {loss.__name__}(K, y) for others"
+            f"y must hold the labels -1 and +1, got {strange:g}: for other labels write {loss.__name__}(K, y)"
         )
     h: SeparableLoss = loss.of_scores(y, weights)
     return h

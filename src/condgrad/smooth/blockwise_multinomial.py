@@ -47,10 +47,10 @@ class SoftmaxSums(NamedTuple):
 
 
 class BlockwiseMultinomial(SumOverBlocks):
-    """f(X) = sum_i w_i (log sum_k exp(z_i.X_k) - z_i.X_(y_i)) for a Dask array Z of blocks of rows,
-    dense or sparse.
+    """The loss `Multinomial` of the data in a Dask array Z, in dense or sparse blocks of rows.
 
-    `Multinomial` makes one from a Dask array or dataframe, with labels of any kind.
+    You get one if you give a Dask array or dataframe to `Multinomial`; its labels may be of any
+    kind. The loss is f(X) = sum_i w_i (log sum_k exp(z_i.X_k) - z_i.X_(y_i)).
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
-"""f(x) = h(Kx) with a separable h: one product K s an iteration serves the step, the value and the
-next point.
+"""f(x) = h(Kx) with a separable h. One product with K in each iteration is enough: the step, the
+value and the next point all use it.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ class Composite(Smooth):
 
     @cached_property
     def smoothness(self) -> float | None:
-        """A Lipschitz constant of the gradient: the largest curvature of h times |K|^2, if it has
-        one.
+        """A Lipschitz constant of the gradient: the largest curvature of h times |K|^2. None if h
+        has no largest curvature.
         """
         bound = self.h.curvature_bound
         return bound * spectral_norm(self.K) ** 2 if bound < math.inf else None
@@ -248,8 +248,8 @@ class Composite(Smooth):
             size = max(size, largest_size(at_zero.theta))
         if size != 0.0 and not low <= size <= high:
             raise ValueError(
-                f"the loss has slopes of {size:.2g}, and {self.K.dtype} data have digits for {low:.0e} to {high:.0e}: "
-                "give float64 data, or multiply sample_weight and all other parts of F by the same number"
+                f"the slopes of the loss are about {size:.2g}, but {self.K.dtype} data are only precise from {low:.0e} "
+                f"to {high:.0e}: give float64 data, or multiply sample_weight and all other parts of F by the same number"
             )
         if size != 0.0:
             self._first_slopes.append(size)
@@ -260,11 +260,11 @@ class Composite(Smooth):
         return self.h.has_intercept or self.unpenalised is not None
 
     def intercept_at(self, x: Array) -> float:
-        """The intercept that was minimised out at x; 0 where there is none."""
+        """The best intercept at x; 0 without an intercept."""
         return self.at(x).intercept
 
     def unpenalised_at(self, x: Array) -> Array | None:
-        """The coefficients of the unpenalised columns at x; None where there are none."""
+        """The best coefficients of the unpenalised columns at x; None without such columns."""
         return self.at(x).unpenalised
 
     def __repr__(self) -> str:

@@ -1,5 +1,6 @@
-"""Gromov-Wasserstein: f(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl, a quadratic of plans G from a to
-b, not convex.
+"""Gromov-Wasserstein: f(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl, for plans G from a to b.
+
+f is quadratic in G and not convex.
 
 With L(x, y) = f1(x) + f2(y) - h1(x) h2(y) and marginals that are exactly a and b,
 
@@ -111,17 +112,19 @@ def weighted_norm(x: Array, weights: Array) -> float:
 
 
 class GromovWasserstein(Smooth):
-    """f(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl for plans G with marginals a and b;
-    `transport.gromov` makes it.
+    """The objective of Gromov-Wasserstein: f(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl.
+
+    It is defined for plans G with the marginals a and b. `transport.gromov` makes one.
 
     Parameters
     ----------
     C1, C2 : arrays, shapes (n, n) and (m, m)
-        Numbers within the two spaces: distances, similarities, edges; symmetric or not.
+        A number for each pair of points of the same space, such as a distance, a similarity or an
+        edge. The matrices may be asymmetric.
     a, b : arrays
         The marginals of all plans.
     loss : {"square", "kl"}
-        (x - y)^2, or x log(x/y) - x + y.
+        L(x, y) is (x - y)^2 for "square", and x log(x/y) - x + y for "kl".
 
     Examples
     --------
@@ -237,13 +240,15 @@ class GromovEvaluation:
 
 
 class GromovPoints(Smooth):
-    """Gromov-Wasserstein between points with squared Euclidean costs and the square loss, for dense
-    or streamed plans.
+    """The objective of Gromov-Wasserstein between points, for dense or streamed plans.
+
+    f(G) = sum_ijkl (|x_i - x_k|^2 - |y_j - y_l|^2)^2 G_ij G_kl: the loss is "square", and the
+    numbers within each space are squared Euclidean distances.
 
     Parameters
     ----------
     X, Y : arrays, shapes (n, d) and (m, d')
-        The points; their dimensions may differ.
+        The points. The dimensions d and d' may differ.
     a, b : arrays
         The marginals of all plans.
 

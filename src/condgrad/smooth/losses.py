@@ -56,8 +56,8 @@ from condgrad.smooth.separable import (
 
 
 class DataLoss(Composite):
-    """h(Kx) of data. For a Dask array or dataframe it is a `BlockwiseLoss`, and the data stay where
-    they are.
+    """A loss h(Kx) of data K. For a Dask array or dataframe it is a `BlockwiseLoss`, and the data
+    stay where they are.
 
     A `BlockwiseLoss` counts as an instance of its loss: `isinstance(Logistic(Z, y), Logistic)` is
     true for every Z.
@@ -140,18 +140,20 @@ class LeastSquares(DataLoss):
     Parameters
     ----------
     A : array, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
-        Data of Dask may have dense or sparse blocks. The result is then a `BlockwiseLoss`, without
-        offset and unpenalised columns.
+        The rows are a_i. Data of Dask may have dense or sparse blocks. The result is then a
+        `BlockwiseLoss`; offset and unpenalised columns are not possible.
     y : array, shape (samples,)
+        The targets.
     sample_weight : array of nonnegative numbers, optional
+        The weights w_i; 1 by default.
     intercept : bool
-        Add an intercept b without a penalty, and minimise it out: f(x) = min_b 1/2 sum_i w_i (a_i.x
-        + b - y_i)^2. The best b at x is `intercept_at(x)`.
+        Add an intercept b without a penalty. It is not part of x: f(x) uses the best b for x,
+        f(x) = min_b 1/2 sum_i w_i (a_i.x + b - y_i)^2. This b is `intercept_at(x)`.
     offset : array, shape (samples,), optional
         A known part of each score: a_i.x + offset_i replaces a_i.x.
     unpenalised : array or SciPy sparse matrix, shape (samples, columns), optional
-        More columns, whose coefficients have no penalty. They are minimised out like the intercept,
-        so they are not part of x. The best ones at x are `unpenalised_at(x)`. A column that is a
+        More columns, whose coefficients have no penalty. Like the intercept they are not part of x:
+        f(x) uses the best coefficients for x. These are `unpenalised_at(x)`. A column that is a
         combination of earlier ones is dropped, with a warning.
 
     Examples
@@ -191,12 +193,13 @@ class Logistic(DataLoss):
     y : array, shape (samples,)
         Labels: -1 and +1, or any two numbers; the larger one counts as +1.
     sample_weight : array of nonnegative numbers, optional
+        The weights w_i; 1 by default.
     intercept : bool
         Add an intercept without a penalty, as in `LeastSquares`. It needs samples of both classes;
         otherwise it would grow without bound.
     offset, unpenalised
-        As in `LeastSquares`. If a combination of the unpenalised columns separates the classes,
-        this is an error, because their coefficients would grow without bound.
+        As in `LeastSquares`. It is an error if a combination of the unpenalised columns separates
+        the classes, because their coefficients would grow without bound.
 
     Examples
     --------
@@ -257,18 +260,18 @@ class SquaredHinge(DataLoss):
 
 
 class Poisson(DataLoss):
-    """f(x) = sum_i w_i (mu_i - y_i + y_i log(y_i / mu_i)) with mu_i = exp(z_i.x): half of Poisson's
-    deviance.
+    """f(x) = sum_i w_i (mu_i - y_i + y_i log(y_i / mu_i)) with mu_i = exp(z_i.x).
 
-    It has no smoothness constant, so `step="short"` is an error. Its data are in memory, not in
-    Dask.
+    This is half of the Poisson deviance. f has no smoothness constant, so `step="short"` is an
+    error. The data must be in memory, not in Dask.
 
     Parameters
     ----------
     Z, sample_weight, offset, unpenalised
-        As in `LeastSquares`. If counts have different exposures, take the logarithm of the exposure
-        as offset. It is an error if a combination of unpenalised columns is 0 for all counts above
-        0, and has one sign for all others.
+        As in `LeastSquares`. If counts have different exposures, give the logarithm of the exposure
+        as offset. The coefficients of unpenalised columns may grow without bound; this is an error.
+        It happens if a combination of these columns is 0 at all counts above 0, and has the same
+        sign at all other counts.
     y : array, shape (samples,)
         Counts, or other numbers >= 0.
     intercept : bool
@@ -310,18 +313,17 @@ class Poisson(DataLoss):
 
 
 class Gamma(DataLoss):
-    """f(x) = sum_i w_i (y_i / mu_i - 1 - log(y_i / mu_i)) with mu_i = exp(z_i.x): half of the gamma
-    deviance.
+    """f(x) = sum_i w_i (y_i / mu_i - 1 - log(y_i / mu_i)) with mu_i = exp(z_i.x).
 
-    It has no smoothness constant, so `step="short"` is an error. Its data are in memory, not in
-    Dask.
+    This is half of the gamma deviance. f has no smoothness constant, so `step="short"` is an error.
+    The data must be in memory, not in Dask.
 
     Parameters
     ----------
     Z, sample_weight, intercept, offset, unpenalised
-        As for `LeastSquares`.
+        As in `LeastSquares`.
     y : array, shape (samples,)
-        Above 0.
+        Amounts above 0.
 
     Examples
     --------
@@ -357,17 +359,17 @@ class Gamma(DataLoss):
 
 
 class Huber(DataLoss):
-    """f(x) = sum_i w_i h(a_i.x - y_i), with h(r) = r^2/2 if |r| <= delta, and delta (|r| - delta/2)
-    otherwise.
+    """The Huber loss f(x) = sum_i w_i h(a_i.x - y_i), which is robust against outliers in y.
 
-    Its data are in memory, not in Dask.
+    h(r) is r^2/2 if |r| <= delta, and delta (|r| - delta/2) otherwise. The data must be in memory,
+    not in Dask.
 
     Parameters
     ----------
     A, y, sample_weight, intercept, offset, unpenalised
-        As for `LeastSquares`.
+        As in `LeastSquares`.
     delta : float
-        Above 0, in the unit of y. The loss of larger residuals is linear, not quadratic.
+        Above 0, in the unit of y. The loss of residuals above delta is linear, not quadratic.
 
     Examples
     --------
