@@ -344,7 +344,7 @@ class Polytope(Set):
         if sum_missed > OUTSIDE * size:
             raise ValueError(
                 "the constraints have no solution: every x within the bounds violates them by "
-                f"at least {self._unit * sum_missed:.3g} in total"
+                f"{self._unit * sum_missed:.3g} or more in total"
             )
 
     def _inside(self, x: Any) -> Any:

@@ -78,18 +78,19 @@ TRIES = 8
 
 @dataclass(frozen=True, repr=False, eq=False)
 class BatchResult:
-    """Plans with exact marginals, each with its proof. Arrays have an entry for each problem.
+    """Plans with exact marginals, each with its proof. Each array has one entry for each problem.
 
     Attributes
     ----------
     plan : array, shape (k, n, m)
         The plans. If the sizes of the problems differ, plan, u and v are tuples of k arrays.
     value, lower_bound : array, shape (k,)
-        F at each plan, and a lower bound on each F*.
+        The objective F at each plan, and a lower bound on the minimum F* of each problem.
     scale : array, shape (k,)
-        The scale of each gap, as in `condgrad.Result`.
+        The number that each gap is divided by, as in `condgrad.Result`.
     u, v : array, shapes (k, n) and (k, m)
-        Potentials: plan ~ exp((u_i + v_j - C_ij)/entropy). They are -inf at points without weight.
+        Potentials: the plan is about exp((u_i + v_j - C_ij)/entropy). They are -inf at points
+        without weight.
     iterations : array of int, shape (k,)
         Newton steps of each problem.
     status : NumPy array of `condgrad.Status`
@@ -116,13 +117,14 @@ class BatchResult:
 
     @property
     def gap(self) -> Array:
-        """`value - lower_bound`, at least F - F* of each problem."""
+        """`value - lower_bound`. It is at least F - F* of each problem."""
         return self.value - self.lower_bound
 
     @property
     def relative_gap(self) -> Array:
-        """gap / scale. If the scale is 0, this is 0 for a gap of only rounding, and otherwise
-        infinite.
+        """gap / scale.
+
+        If the scale is 0, the result is 0 if rounding explains the gap, and infinity otherwise.
         """
         xp = namespace(self.scale)
         # where the scale is 0, `certify` has compared the gap with rounding, and set the status
@@ -176,22 +178,24 @@ def solve_batch(
     max_iter: int = 1000,
     time_limit: float | None = None,
 ) -> BatchResult:
-    """Solve many entropic transport problems, each with a certificate.
+    """Solve many small entropic transport problems at once, each with a certificate.
+
+    Each problem is: minimise <C, G> + entropy sum G log G over plans G from a to b.
 
     Parameters
     ----------
     cost : array, shape (k, n, m), or k arrays in a list
-        The answer has its library (NumPy or torch) and device, and is in float64. The arrays in a
-        list may have different sizes; arrays of similar size are solved side by side. A pair with a
-        cost of +inf may not be matched, and the plan is exactly 0 there.
+        The arrays in a list may have different sizes; arrays of similar size are solved side by
+        side. A pair with a cost of +inf may not be matched, and the plan is exactly 0 there. The
+        answer has the library (NumPy or torch) and the device of the cost, and is in float64.
     a, b : arrays, optional
-        Weights >= 0 of sources and targets, of the same mass; uniform of mass 1 by default. The
-        shapes are (n,) and (m,) for all problems together, or (k, n) and (k, m). If sizes differ,
-        give lists of k arrays.
+        Weights >= 0 of sources and targets, with the same sum; uniform with the sum 1 by default.
+        Arrays of shapes (n,) and (m,) are used for all problems. Otherwise give shapes (k, n) and
+        (k, m), or lists of k arrays if sizes differ.
     entropy : float, or k floats
         Weight of sum G log G, above 0.
     tol : float
-        Tolerance for the gap of each problem divided by its scale.
+        A problem is solved when its gap divided by its scale is at most this number.
     max_iter, time_limit
         As in `condgrad.minimize`. Problems that have not converged by then have a certificate too.
 
@@ -203,15 +207,15 @@ def solve_batch(
     Raises
     ------
     NotFiniteError
-        If F, the bound, or the costs divided by the entropy leave the range of floats in some
-        problem. `error.problems` has the numbers of all such problems. `error.others` is the
-        `BatchResult` of all other problems, in their order.
+        If a number of some problem is too large for a floating-point number: F, its bound, or a
+        cost divided by the entropy. `error.problems` has the numbers of all such problems.
+        `error.others` is the `BatchResult` of all other problems, in their order.
     InfeasibleError
-        If no plan of some problem avoids its pairs of infinite cost. The message names the problem.
+        If in some problem every plan needs a pair of infinite cost. The message names the problem.
 
     Examples
     --------
-    Entropies from sharp to blurred, for one cost:
+    The same cost with a small and with a large entropy:
 
     >>> import numpy as np, condgrad as cg
     >>> cost = np.array([[0.0, 1.0], [1.0, 0.0]])

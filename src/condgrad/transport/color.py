@@ -61,7 +61,7 @@ BLOCK = 1 << 18
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Recoloring:
-    """An image in new colours, and the certified plan between sampled colours behind it.
+    """An image in new colours, and the certified transport plan of the sampled colours.
 
     Attributes
     ----------
@@ -104,11 +104,11 @@ def recolor(
 ) -> Any:
     """Give an image the colours of a palette.
 
-    First, regularised transport matches some pixels of each image, in Lab colours (divided by 100,
-    so the distance from black to white is 1). Then a smoothing spline is fitted to the colours of
-    these pixels after the transport. The spline is an affine map that bends a little, and it moves
-    every colour. So similar colours stay similar, and steps from compression, as in a sky, do not
-    grow. Wholly transparent pixels are not sampled.
+    First, regularised transport matches a sample of pixels of each image, in Lab colours (divided
+    by 100, so the distance from black to white is 1). This moves the sampled colours. Then a
+    smooth map is fitted to these moves: an affine map that bends a little (a smoothing spline). It
+    moves every colour of the image. So similar colours stay similar, and compression artefacts, for
+    example in a sky, do not grow. Fully transparent pixels are not sampled.
 
     Parameters
     ----------
@@ -116,23 +116,24 @@ def recolor(
         sRGB or grey values: uint8, uint16, or floats from 0 to 1. A fourth channel (opacity) does
         not change. A grey image gets the lightness of the palette.
     entropy : float or "auto"
-        Weight of the entropy. "auto" is a quarter of the automatic entropy of `EntropicTransport`;
-        it follows the spread of the colours.
+        Weight of the entropy. "auto" is a quarter of entropy="auto" of `EntropicTransport`. It is
+        proportional to the spread of the colours.
     weight : float or "auto"
-        Weight of the Laplacian, which keeps similar colours similar in the plan; see
-        `LaplaceTransport`.
+        Weight of the Laplacian regulariser, as in `LaplaceTransport`. It keeps similar colours
+        similar.
     samples : int
-        The number of pixels to match in each image. A plan that does not fit into memory is
-        streamed.
+        The number of pixels to match in each image. If the plan does not fit into memory, it is not
+        stored (streamed).
     smooth : float
         Changes of colour are averaged over this radius in pixels. Edges stay sharp. 0 means no
         averaging.
     strength : float
-        How far colours move, from 0 (not at all) to 1.
+        How far colours move, from 0 (not at all) to 1 (to the new colour).
     seed : int
+        The seed of the sampling.
     tol : float
-        Tolerance for the certified gap of the transport problem, divided by the scale of its
-        objective, as in `transport.solve`.
+        The transport problem ends when its certified gap divided by the scale of its objective is
+        at most this number, as in `transport.solve`.
     time_limit : float, optional
         Limit for the transport problem in seconds. At the limit, the best plan so far is used, with
         a warning.
@@ -184,7 +185,7 @@ def recoloring(
     time_limit: float | None = None,
     progress: bool = False,
 ) -> Recoloring:
-    """The same as `recolor`, but it also returns the certified transport of the sampled colours.
+    """Like `recolor`, but it also returns the certified transport plan of the sampled colours.
 
     Parameters
     ----------
