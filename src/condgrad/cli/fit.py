@@ -129,7 +129,7 @@ def fit(
     ] = None,
     form: Annotated[
         str | None,
-        option("NAME", "A bound on |coef|_1 (radius), or a penalty.", "radius", among=FORMS),
+        option("NAME", "radius: a bound on |coef|_1; penalty: a penalty.", "radius", among=FORMS),
     ] = None,
     radius: Annotated[
         str | None, option("R,...", "Bound on |coef|_1.", "cross-validated", numbers_from=0.0)
@@ -139,20 +139,25 @@ def fit(
     ] = None,
     alpha: Annotated[
         str | None,
-        option("A,...", "Penalty, if the target has numbers.", "cross-validated", numbers_from=0.0),
+        option(
+            "A,...",
+            "Strength of the penalty, for numbers.",
+            "cross-validated",
+            numbers_from=0.0,
+        ),
     ] = None,
     strength: Annotated[
         str | None,
         option(
             "C,...",
-            "1 / penalty, if the target has labels.",
+            "1 / strength of the penalty, for labels.",
             "cross-validated",
             "--C",
             numbers_from=0.0,
         ),
     ] = None,
     l1_ratio: Annotated[
-        str | None, option("S,...", "Part of |coef|_1 in the penalty.", "1", numbers_from=0.0)
+        str | None, option("S,...", "Share of |coef|_1 in the penalty.", "1", numbers_from=0.0)
     ] = None,
     grid: Annotated[
         int | None,
@@ -161,7 +166,8 @@ def fit(
         ),
     ] = None,
     delta: Annotated[
-        float | None, option("D", "Larger residuals have a linear loss (huber).", "1.35", above=0.0)
+        float | None,
+        option("D", "The loss is linear for residuals above it (huber).", "1.35", above=0.0),
     ] = None,
     folds: Annotated[
         int | None, option("N", "Folds of the cross-validation.", str(FOLDS), least=2)
@@ -213,7 +219,7 @@ def fit(
         str | None,
         option(
             "ADDRESS",
-            "A Dask cluster that reads and fits the files of a pattern.",
+            "A Dask cluster to read and fit the files of a pattern.",
             "threads of this machine",
         ),
     ] = None,
@@ -370,7 +376,7 @@ def _check_sizes(settings: FitSettings, loss: str, strength: str, other: str) ->
         numbers = getattr(settings, name)
         flag = f"--{name.replace('_', '-')}"
         fits = numbers is None or name in (strength, other)
-        wanted = f"--{strength} and --{other.replace('_', '-')} go with this form and loss ({loss})"
+        wanted = f"--{strength} and --{other.replace('_', '-')} do, for --loss {loss} in this form"
         require(fits, f"{flag} does not go with this fit: {wanted}")
         if numbers is not None and name in ("alpha", "C"):
             require(min(numbers) > 0.0, f"{flag} must be above 0, got {min(numbers):g}")

@@ -113,12 +113,12 @@ class FittedModel:
         for name in self.parameters:
             _require(
                 name in known and name in PARAMETERS,
-                f"parameters: {self.estimator} has no {name!r} that a file may hold",
+                f"parameters must be those of {self.estimator} that a file may hold, got {name!r}",
             )
         fills = self.parameters.get("impute") is not None
         _require(
             fills == (self.fill_values is not None),
-            "fill_values must be there where the parameters have impute, and only there",
+            "fill_values must be there if the parameters have impute, and only then",
         )
 
     def _check_classes(self) -> None:
@@ -199,7 +199,7 @@ class FittedModel:
         places = {name: str(int(name) + shift) if shift else name for name in self.features}
         found = {name: column for name, column in places.items() if column in present}
         fitted_to = f"it has {listed(names)}, and the model was fitted to {listed(self.features)}"
-        _require(bool(found), f"{source} has no column of the model: {fitted_to}")
+        _require(bool(found), f"{source} has no column that the model uses: {fitted_to}")
         return found
 
     def _check_first(self, source: str, *, from_0: bool) -> None:
@@ -210,7 +210,7 @@ class FittedModel:
         counts = (
             f"counts its columns from {0 if from_0 else 1}, and the model from {self.naming.first}"
         )
-        _require(alike, f"{source} {counts}: number both alike")
+        _require(alike, f"{source} {counts}: number both in the same way")
 
     def _check_places(self, source: str, width: int, naming: Naming) -> None:
         """Columns that are matched by their places are as many as the model's, with the target
@@ -222,9 +222,7 @@ class FittedModel:
                 self._check_first(source, from_0=True)
         elif naming.is_libsvm:
             amid = (self.target or "").isdecimal() and int(self.target or "") < last
-            place = (
-                f"a matrix with the target amid its columns, at {self.target}: give such a matrix"
-            )
+            place = f"a matrix with the target in its column {self.target}: give such a matrix"
             _require(
                 not amid, f"{source} keeps its label apart, and the model was fitted to {place}"
             )
@@ -232,7 +230,7 @@ class FittedModel:
             wanted = last - self.naming.first + 1
             # where the model's label was apart, one column more could be the target
             fits = width == wanted if self.naming.is_libsvm else width >= wanted
-            advice = "give the same columns in the same order, without what is no feature"
+            advice = "give the same columns in the same order, and no column that is not a feature"
             _require(
                 fits,
                 f"{source} has {width} columns, and the model was fitted to {wanted}: {advice}",

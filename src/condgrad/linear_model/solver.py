@@ -41,25 +41,25 @@ RIDGE_SHARES = (1e-3, 1e-2, 1e-1)
 """
 
 ROUGH = 0.03
-"""The gap of the solution without a constraint, as a share of what it gains over x = 0, at which
-its norm is known.
+"""The norm of the solution without a constraint is known well enough once its gap is at most this
+share of what it gains over x = 0.
 """
 
 ROUGHLY = 1000
-"""Iterations for the norm of the solution without a constraint: a grid needs no more digits than
-these bring.
+"""The largest number of iterations for the norm of the solution without a constraint. A grid needs
+no more digits.
 """
 
 FINER = 1e-3
 """The factor between the tolerances that are tried until the norm is known."""
 
 INSIDE = 1e-3
-"""How far inside the ball, as a share of its radius, a solution shows by itself that the constraint
-is idle.
+"""If a solution is inside the ball by more than this share of the radius, the constraint is not
+active, and no more needs to be computed.
 """
 
 PROVABLE = 100.0
-"""The smallest tolerance in rounding units of the data: a proof is no better than they are."""
+"""The smallest tolerance, in rounding units of the data. No proof is better than that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -516,7 +516,7 @@ def warn_unless_converged(fits: Sequence[Fit], *, stacklevel: int) -> None:
     if worst.gap == math.inf:
         proof = "nothing was proved about how far the objective is from its minimum"
     warnings.warn(
-        f"{which}{worst.message}, where {worst.tol:.3g} was asked; {proof}. {ADVICE[worst.status]}, "
+        f"{which}{worst.message}, but tol is {worst.tol:.3g}; {proof}. {ADVICE[worst.status]}, "
         "take a larger ridge or scale the features.",
         ConvergenceWarning,
         stacklevel=stacklevel + 1,
