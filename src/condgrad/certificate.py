@@ -47,7 +47,7 @@ from condgrad.arrays import (
 from condgrad.errors import ContradictionError, NotFiniteError
 from condgrad.rounding import CONTRADICTION, ROUNDING_UNITS
 
-NOT_AS_IT_SAYS = "the gradient of f is wrong, or f is not convex, which convex=False says"
+NOT_AS_IT_SAYS = "the gradient of f is wrong, or f is not convex: then say convex=False"
 """What it means if f has a value below one of its tangents."""
 NULL_SHARE = 0.01
 """The scale of F is never below this share of |f| + |g| at the null point."""
@@ -444,7 +444,7 @@ class Certificate:
         return replace(moved, stationarity=stationarity, noise=noise, bound_noise=noise)
 
     def against(self, null_size: float) -> Certificate:
-        """The same proof with its gap measured against another null point."""
+        """The same proof with |f| + |g| at another null point."""
         return replace(self, null_size=null_size)
 
     def without_rounding(self, iterate: Iterate) -> Certificate:
@@ -463,12 +463,11 @@ class Certificate:
         return replace(self, terms=terms).consistent("at the answer ")
 
     def consistent(self, where: str) -> Certificate:
-        """This certificate, with its bound lowered if it exceeds the value by no more than rounding
-        explains.
+        """This certificate; its bound is lowered if it exceeds the value because of rounding.
 
         A bound above a value is wrong by at least the difference. So the bound is moved below the
-        value by the same amount. A gap of 0 is never claimed where rounding errors are known to be
-        larger.
+        value by the same amount. A gap of 0 is never claimed if rounding errors are known to be
+        larger. If rounding cannot explain the excess, there is an error.
         """
         excess = self.lower_bound - self.value
         if not excess > 0.0:

@@ -80,8 +80,8 @@ class ContradictionError(ValueError):
     >>> try:
     ...     cg.minimize(f, cg.simple.Zero(on=cg.sets.Simplex(2)), x0=[0.9, 0.1])
     ... except cg.ContradictionError as error:
-    ...     print(str(error).rpartition(": ")[2])
-    the gradient of f is wrong, or f is not convex, which convex=False says
+    ...     print(str(error).partition(" more: ")[2])
+    the gradient of f is wrong, or f is not convex: then say convex=False
     """
 
     x: Any = None

@@ -49,6 +49,9 @@ def minimize(
 ) -> Result:
     """Minimise f(x) + g(x) over the set that g lives on, with a proof of how good the answer is.
 
+    In each iteration an *oracle* finds a point s of the set that minimises <grad f(x), s> + g(s).
+    This *oracle point* shows where to go, and it proves a lower bound on the minimum of f + g.
+
     If f is not convex (`f.convex` is False), the answer is a nearly stationary point instead. Its
     `stationarity` is a proved bound on how far it is from an exactly stationary one. In such a run
     F = f + g never rises.
@@ -76,7 +79,7 @@ def minimize(
           polytopes.
         - "spg", "pqn": spectral projected gradient and projected quasi-Newton. They need a g with a
           finite gradient, on a set with a projection. "spg" also takes `ElasticNetPenalty`. With
-          step="exact" they use a step rule of their own. "armijo" makes "spg" monotone.
+          step="exact" they use a step rule of their own. With step="armijo" F never rises.
         - "newton": Newton's method, for the pairs of f and g listed below.
         - "auto": the first method that fits in the list of "auto" below. If it can make no further
           step, the next one continues from its best point. `method` of the result says what ran.
@@ -146,8 +149,8 @@ def minimize(
     Returns
     -------
     Result
-        With `lower_bound <= F* <= value`, whatever its status. If f is not convex, the bound is
-        -inf.
+        It has `lower_bound <= F* <= value`, whatever its status. F* is the minimum of f + g over
+        the set. If f is not convex, the bound is -inf.
 
     Examples
     --------
@@ -177,7 +180,9 @@ def minimize(
     _checks.whole("max_iter", max_iter, at_least=0)
     lazy = _checks.flag("lazy", lazy)
     if lazy and method not in LAZY:
-        raise ValueError(f"lazy=True goes with method='away' or 'pairwise', got method={method!r}")
+        raise ValueError(
+            f"lazy=True works only with method='away' or 'pairwise', got method={method!r}"
+        )
     progress = _checks.flag("progress", progress)
     if time_limit is not None:
         _checks.number("time_limit", time_limit, at_least=0.0)

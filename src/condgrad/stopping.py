@@ -43,11 +43,11 @@ class StopRule(Protocol):
 
     @property
     def tolerance(self) -> float:
-        """What the measure is compared with."""
+        """The number that the measure is compared with."""
 
     @property
     def name(self) -> str:
-        """What is measured, in words."""
+        """The measure in words."""
 
     def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
         """The number that must fall to the tolerance."""

@@ -113,7 +113,7 @@ class FittedModel:
         for name in self.parameters:
             _require(
                 name in known and name in PARAMETERS,
-                f"parameters must be those of {self.estimator} that a file may hold, got {name!r}",
+                f"parameters: {self.estimator} has no {name!r} that a file may hold",
             )
         fills = self.parameters.get("impute") is not None
         _require(
@@ -199,7 +199,7 @@ class FittedModel:
         places = {name: str(int(name) + shift) if shift else name for name in self.features}
         found = {name: column for name, column in places.items() if column in present}
         fitted_to = f"it has {listed(names)}, and the model was fitted to {listed(self.features)}"
-        _require(bool(found), f"{source} has no column that the model uses: {fitted_to}")
+        _require(bool(found), f"{source} has no column of the model: {fitted_to}")
         return found
 
     def _check_first(self, source: str, *, from_0: bool) -> None:
