@@ -260,7 +260,9 @@ def _stop_rule(f: Smooth, tol: float, stop: StopRule | None) -> StopRule:
 def _check_descent(f: Smooth, rule: StepRule, memory: int) -> None:
     """Refuse options that need a convex f: steps under which F may rise, and a memory."""
     if memory:
-        raise ValueError(f"memory must be 0 for {f!r}, which is not convex, got memory={memory}")
+        raise ValueError(
+            f"memory={memory} minimises over earlier points too and needs a convex f: take memory=0 for {f!r}"
+        )
     if isinstance(rule, OpenLoop):
         raise ValueError(
             f"step={rule!r} does not look at F, so F may rise: for {f!r}, which is not convex, take 'exact', "
