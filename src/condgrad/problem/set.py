@@ -54,17 +54,18 @@ def linear_answer(answer: Any, c: Array) -> Answer:
 
 
 class Face(NamedTuple):
-    """A point of a polyhedral set and the face that has it in its inside.
+    """A point of a polyhedral set, and the face that has this point in its interior.
 
-    Near the point the face is {point + d : d = 0 but at `active`, <normal, d[active]> = 0}; a
-    projection onto the set has the derivative I - normal normal'/|normal|^2 on these coordinates.
+    Near the point, the face is {point + d : d = 0 except at `active`, <normal, d[active]> = 0}. On
+    the coordinates `active`, a projection onto the set has the derivative
+    I - normal normal'/|normal|^2.
     """
 
     point: Array
     active: Array
-    """Indices of the coordinates that are free to move."""
+    """The indices of the coordinates that are free to move."""
     normal: Array | None
-    """What the free coordinates must stay orthogonal to, if to anything."""
+    """The free coordinates can only move orthogonally to this vector, unless it is None."""
 
 
 class Set(ABC):
@@ -167,7 +168,7 @@ class Set(ABC):
 
     @property
     def abilities(self) -> tuple[str, ...]:
-        """Which of the three argmins this set has."""
+        """Which of `project`, `linear_argmin` and `entropic_argmin` this set has."""
         names = ("project", "linear_argmin", "entropic_argmin")
         return tuple(name for name in names if getattr(type(self), name) is not getattr(Set, name))
 

@@ -34,8 +34,8 @@ from condgrad.search.restriction import LocalModel, Restriction
 class Entropy(Simple):
     """g(x) = weight sum_i x_i log x_i, with 0 log 0 = 0.
 
-    Its oracle depends on the set: for example a softmax on `Simplex`, and Sinkhorn's algorithm on
-    `Transport`.
+    On `Simplex`, the point that minimises <c, s> + g(s) is a softmax. On `Transport`, Sinkhorn's
+    algorithm finds it.
 
     Parameters
     ----------

@@ -14,7 +14,9 @@ from condgrad.search.restriction import Quadratic, Restriction
 
 @dataclass(frozen=True)
 class Ridge(Simple):
-    """g(x) = weight |x|_2^2. Its oracle is the projection of -c / (2 weight) onto the set.
+    """g(x) = weight |x|_2^2.
+
+    The point that minimises <c, s> + g(s) is the projection of -c / (2 weight) onto the set.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ class DataLoss(Composite):
     data_name = "Z"
     of_scores: ClassVar[type[SeparableLoss]]
     best_intercept: ClassVar[Any]
-    """What finds it."""
+    """The function that finds the best intercept."""
     of_differences = False
     """Whether only scores less targets count: then an offset is a part of the targets."""
 
@@ -135,7 +135,7 @@ class DataLoss(Composite):
 
 
 class LeastSquares(DataLoss):
-    """f(x) = 1/2 sum_i w_i (a_i.x - y_i)^2.
+    """The least-squares loss f(x) = 1/2 sum_i w_i (a_i.x - y_i)^2 of the coefficients x.
 
     Parameters
     ----------
@@ -184,12 +184,12 @@ class LeastSquares(DataLoss):
 
 
 class Logistic(DataLoss):
-    """f(x) = sum_i w_i log(1 + exp(-y_i z_i.x)).
+    """The logistic loss f(x) = sum_i w_i log(1 + exp(-y_i z_i.x)) of the coefficients x.
 
     Parameters
     ----------
     Z : array, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
-        As in `LeastSquares`.
+        The rows are z_i. For data of Dask, see `LeastSquares`.
     y : array, shape (samples,)
         Labels: -1 and +1, or any two numbers; the larger one counts as +1.
     sample_weight : array of nonnegative numbers, optional
@@ -227,7 +227,7 @@ class Logistic(DataLoss):
 
 
 class SquaredHinge(DataLoss):
-    """f(x) = sum_i w_i max(0, 1 - y_i z_i.x)^2.
+    """The squared hinge loss f(x) = sum_i w_i max(0, 1 - y_i z_i.x)^2 of the coefficients x.
 
     Parameters
     ----------
@@ -260,18 +260,18 @@ class SquaredHinge(DataLoss):
 
 
 class Poisson(DataLoss):
-    """f(x) = sum_i w_i (mu_i - y_i + y_i log(y_i / mu_i)) with mu_i = exp(z_i.x).
+    """The Poisson loss of counts: f(x) = sum_i w_i (mu_i - y_i + y_i log(y_i / mu_i)).
 
-    This is half of the Poisson deviance. f has no smoothness constant, so `step="short"` is an
-    error. The data must be in memory, not in Dask.
+    Here mu_i = exp(z_i.x), and f is half of the Poisson deviance. f has no smoothness constant, so
+    `step="short"` is an error. The data must be in memory, not in Dask.
 
     Parameters
     ----------
     Z, sample_weight, offset, unpenalised
-        As in `LeastSquares`. If counts have different exposures, give the logarithm of the exposure
-        as offset. The coefficients of unpenalised columns may grow without bound; this is an error.
-        It happens if a combination of these columns is 0 at all counts above 0, and has the same
-        sign at all other counts.
+        As in `LeastSquares`; the rows of Z are z_i. If counts have different exposures, give the
+        logarithm of the exposure as offset. It is an error if the coefficients of unpenalised
+        columns would grow without bound. This happens if a combination of these columns is 0 at all
+        counts above 0, and has the same sign at all other counts.
     y : array, shape (samples,)
         Counts, or other numbers >= 0.
     intercept : bool
@@ -313,15 +313,15 @@ class Poisson(DataLoss):
 
 
 class Gamma(DataLoss):
-    """f(x) = sum_i w_i (y_i / mu_i - 1 - log(y_i / mu_i)) with mu_i = exp(z_i.x).
+    """The gamma loss of positive amounts: f(x) = sum_i w_i (y_i / mu_i - 1 - log(y_i / mu_i)).
 
-    This is half of the gamma deviance. f has no smoothness constant, so `step="short"` is an error.
-    The data must be in memory, not in Dask.
+    Here mu_i = exp(z_i.x), and f is half of the gamma deviance. f has no smoothness constant, so
+    `step="short"` is an error. The data must be in memory, not in Dask.
 
     Parameters
     ----------
     Z, sample_weight, intercept, offset, unpenalised
-        As in `LeastSquares`.
+        As in `LeastSquares`; the rows of Z are z_i.
     y : array, shape (samples,)
         Amounts above 0.
 
@@ -415,7 +415,7 @@ def _beside(A: Matrix, name: str, values: Any) -> Array:
     if is_torch(A):
         return double_like(values, A)
     if is_torch(values):
-        raise TypeError(f"{name} is a torch tensor, and the data matrix is not")
+        raise TypeError(f"{name} is a torch tensor, but the data matrix is not")
     return double(values)
 
 

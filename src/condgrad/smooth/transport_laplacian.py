@@ -42,8 +42,8 @@ MOST_PARTS = 32
 class TransportLaplacian(Smooth):
     """f(G) = source_weight tr(Xt' G' Ls G Xt) + target_weight tr(Xs' G Lt G' Xs).
 
-    It is small if neighbours move to neighbours. f only needs two thin matrices, the moments
-    P = G Xt and Q = G' Xs of the plan. So value and gradient cost O(n m d).
+    It is small if neighbours go to nearby places. f only needs two thin matrices, the moments
+    P = G Xt and Q = G' Xs of the plan G. So value and gradient cost O(n m d).
 
     Parameters
     ----------
