@@ -415,7 +415,9 @@ def _beside(A: Matrix, name: str, values: Any) -> Array:
     if is_torch(A):
         return double_like(values, A)
     if is_torch(values):
-        raise TypeError(f"{name} is a torch tensor, but the data matrix is not")
+        raise TypeError(
+            f"{name} must be of the same library as the data matrix, got a torch tensor"
+        )
     return double(values)
 
 

@@ -716,8 +716,8 @@ class LaplaceTransport(EntropicPlanTransformer, LaplacianParameters):
         squared distances; for another cost it is multiplied by the spread of this cost and divided
         by the spread of squared distances. The plan for "auto" does not depend on the units of the
         domains, the number of points, or copies of points.
-    neighbors : int
-    normalized : bool
+    neighbors, normalized
+        As in `transport.Laplacian`.
     source, target : float
         As in `transport.Laplacian`. They also multiply automatic weights.
 

@@ -112,12 +112,11 @@ def loss(
         Source and target points, on one device.
     a, b : tensors, optional
         Weights with the same sum; uniform with the sum 1 by default. Weights that require a
-        gradient must be positive. If a derivative changes only one of the two sums, there is no
-        plan, so a convention is needed: both weights are first scaled to the geometric mean of
-        their sums. The derivatives are then the potentials u and v with plan = exp((u_i + v_j -
-        M_ij)/entropy - 1) and <a, u> = <b, v>; M is the cost plus the gradient of the regularisers.
-        The convention does not matter for changes that keep both sums, or scale both by the same
-        factor.
+        gradient must be positive. Their gradients are the potentials u and v with plan = exp((u_i +
+        v_j - M_ij)/entropy - 1), where M is the cost plus the gradient of the regularisers. This
+        determines u and v up to a constant, which is chosen such that <a, u> = <b, v>. The constant
+        only matters if a step changes sum a and sum b by different factors. Then it means that both
+        weights are first scaled to the geometric mean of their sums.
     cost : tensor, shape (n, m), optional
         A cost in place of points, for example the output of a network. The gradient with respect to
         it is the plan. A pair with a cost of +inf may not be matched, and its gradient is 0.

@@ -162,11 +162,11 @@ class TransportResult(AnswerOfRun):
         return self.structure.cost_of(self.result.x)
 
     def barycenters(self, Y: Array) -> Array:
-        """Where each source goes: for each row of the plan, the mean of the rows of Y, weighted by
-        this row.
+        """Where each source goes: the mean of the rows of Y, weighted by the source's row of the
+        plan.
 
         Y has a row for each target; it may be the target points. The answer has a row for each
-        source, and the row of a source without weight is NaN.
+        source. The row of a source without weight is NaN.
         """
         mass = (self.result.x.a if self.streamed else self.plan.sum(1))[:, None]
         return self.apply(Y) / namespace(mass).where(mass > 0.0, mass, math.nan)
@@ -343,8 +343,8 @@ def solve(
         does not fit into memory.
     start : optional
         Where to start: a plan, a pair of potentials (u, v), or an earlier `TransportResult`. The
-        earlier result may belong to other points. Then each new point takes a mean of the values of
-        its nearest neighbours among the old points.
+        earlier result may belong to other points. Then each new point starts from a mean of the
+        values at the nearest old points.
     engine : str
         The solver of linear programs, if one is needed, as in `sets.Transport`.
     workers : distributed.Client, optional

@@ -53,7 +53,9 @@ said to be -inf.
 
 @dataclass(frozen=True, repr=False, eq=False)
 class RelaxedPlan(AnswerOfRun):
-    """A plan that moves only a part of the weights a and b, with its proof.
+    """A plan whose marginals may differ from a and b, with its proof.
+
+    `transport.partial` and `transport.unbalanced` return it.
 
     Attributes
     ----------
@@ -133,6 +135,7 @@ def partial(
     Parameters
     ----------
     cost : array, shape (n, m)
+        The cost C of each pair.
     a, b : arrays, optional
         Weights >= 0. Their sums may differ. Uniform with the sum 1 by default.
     mass : float
@@ -203,6 +206,7 @@ def unbalanced(
     Parameters
     ----------
     cost : array, shape (n, m)
+        The cost C of each pair.
     a, b : arrays, optional
         Weights >= 0. Their sums may differ. Uniform with the sum 1 by default.
     entropy : float
