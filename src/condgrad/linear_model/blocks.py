@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from condgrad.smooth.row_blocks import RowBlocks, as_array, column_names, computed, dask, is_dask
 
 MOST_MARGINS = 1 << 24
-"""Decision values of held-out rows that come to the driver at a time."""
+"""The largest number of decision values of held-out rows that come to the driver at a time."""
 
 Method = Callable[..., Any]
 

@@ -26,11 +26,11 @@ PARAMETERS = (
     "radius", "ridge", "alpha", "C", "l1_ratio", "penalty", "loss", "delta", "fit_intercept", "standardize",
     "penalty_factors", "impute", "positive", "groups", "multi_class", "class_weight", "tol", "max_iter", "method",
 )  # fmt: skip
-"""What says which problem was solved, and to what accuracy."""
+"""The parameters that say which problem was solved, and how exactly."""
 PROOF = (
     "objective_", "dual_gap_", "relative_gap_", "multiplier_", "radius_", "ridge_", "n_iter_",
 )  # fmt: skip
-"""What an estimator tells of its solution."""
+"""The attributes of an estimator that prove how good its solution is."""
 
 
 NAMED_ESTIMATORS: dict[str, Any] = {}

@@ -34,10 +34,11 @@ FeatureSet = L1Ball | SolidSimplex | GroupBall
 """Where the coefficients may be."""
 
 SMALLEST_SHARE = 1e-3
-"""The first radius of a default grid, as a share of the last."""
+"""The first radius of a default grid is this share of the last."""
 
 RIDGE_SHARES = (1e-3, 1e-2, 1e-1)
-"""The ridges that are tried by default, as shares of the typical curvature of a least-squares loss.
+"""The ridges that are tried by default are these shares of the typical curvature of a least-squares
+loss.
 """
 
 ROUGH = 0.03
@@ -51,7 +52,7 @@ no more digits.
 """
 
 FINER = 1e-3
-"""The factor between the tolerances that are tried until the norm is known."""
+"""Each tolerance that is tried is this times the last one, until the norm is known."""
 
 INSIDE = 1e-3
 """If a solution is inside the ball by more than this share of the radius, the constraint is not

@@ -34,9 +34,10 @@ from condgrad.search.steps import OpenLoop, SearchState, StepRule, checked_fract
 from condgrad.simple import Zero
 
 GONE = 1e-15
-"""The weight below which a vertex has left the mixture."""
+"""A vertex leaves the mixture if its weight is at most this."""
 ENOUGH = 0.5
-"""The part of the last gap that a pair of known vertices must promise in place of the oracle."""
+"""The oracle is not called if a pair of known vertices promises at least this part of the last gap.
+"""
 
 
 class Way(NamedTuple):

@@ -50,8 +50,8 @@ from condgrad.smooth import TransportGroupLasso
 from condgrad.structure import TransportStructure
 
 FLOOR = -200.0
-"""Exponents below this add nothing to a group, take most processors ten times as long, and may
-vanish in a square.
+"""Smaller exponents are raised to this. Their exponentials add nothing to a group, but most
+processors take ten times as long for them, and their squares may underflow.
 """
 
 

@@ -202,6 +202,8 @@ class Hull(Set):
 
 
 FIRMLY = 1e3
-"""The weight of the equation that the weights of a hull sum to 1, beside equations of size 1."""
+"""The weights of a hull are found by least squares. This is the weight of the equation that they
+sum to 1; the other equations are of size 1.
+"""
 ROUNDED = 1e-12
-"""A point no farther from a hull than this share of its size is in it."""
+"""A point outside a hull by at most this share of its size counts as inside."""

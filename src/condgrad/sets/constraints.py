@@ -33,10 +33,13 @@ WIDER = 1e-9
 """A bound that a row implies is moved outwards by this share of the size of its terms, to allow for
 rounding."""
 THIN = 1e-6
-"""If the largest possible least slack is below this, in the unit of the set, the set may be empty:
-then a proof of that is looked for. HiGHS' own tolerances are a tenth of it."""
+"""If no point has all its slacks above this, in the unit of the set, the set may be empty: then a
+proof of that is looked for. HiGHS' own tolerances are a tenth of it.
+"""
 FAR = 2.0
-"""A row is far if its right-hand side is at least this many times the sum of its largest terms."""
+"""A row is dropped if its right-hand side is at least this many times the sum of its largest terms:
+no point within the bounds comes near it.
+"""
 FREE = (-math.inf, math.inf)
 EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 """The smallest tolerances that HiGHS takes. With its default, 1e-7, it may find a point of an empty

@@ -48,27 +48,30 @@ from condgrad.sets.sinkhorn import Potentials, height_of
 from condgrad.simple.entropy import negentropy
 
 PATIENCE = 200
-"""Passes of projections after which Newton's method takes over."""
+"""After this many passes of projections, Newton's method takes over."""
 LARGEST_FACTOR = 4000
-"""Columns up to which Newton's method may factor a matrix of columns x columns."""
+"""If both sides have more points, Newton's method is not used: it would factor a matrix of this
+size.
+"""
 MAX_PASSES = 2000
-"""Passes of projections where it may not; what is known by then is certified, and the next call
-starts from there.
+"""The largest number of passes of projections if Newton's method is not used. What is known by then
+is certified, and the next call starts from there.
 """
 STAGE_SHRINK, STAGE_GAP, STAGE_STEPS = 0.25, 0.1, 30
-"""Newton's path: by how much the entropy falls from stage to stage, the gap in entropies that ends
-one, its steps.
+"""On Newton's path, each stage multiplies the entropy by the first number. A stage ends once its
+gap is at most the second, in entropies per unit of mass, or after the third number of steps.
 """
 MOST_STEPS = 200
-"""Newton steps at the entropy itself, at most."""
+"""The largest number of Newton steps at the requested entropy."""
 STARVED = 1e-3
-"""The share of its weight below which a column with a price has lost touch with the plan."""
-AT_ITS_BOUND = 1e-3
-"""How far below 0 a price may be, in entropies, to be taken for 0 where the dual rises towards it.
+"""If a column with a price below 0 has less than this share of its weight, a projection is made
+instead of a Newton step.
 """
+AT_ITS_BOUND = 1e-3
+"""A price that is above minus this, in entropies, is held at 0 if the dual rises towards 0."""
 LONGEST_STEP = 10.0
-"""How far a Newton step first moves a price, in entropies: where the plan falls into parts, their
-prices are loose.
+"""A Newton step that moves a price by more entropies than this is first shortened to it: if the
+plan falls into parts, the prices of a part are loose.
 """
 SHORTEST_CLIMB = 1e-10
 """The shortest fraction of a Newton step that is tried."""

@@ -33,8 +33,8 @@ from condgrad.sets.transport import Transport
 from condgrad.simple.entropy import negentropy
 
 MAX_PASSES = 2000
-"""Passes of one call; what it has by then is certified as far as it came, and the next call starts
-from there.
+"""The largest number of passes of one call. What is known by then is certified, and the next call
+starts from there.
 """
 
 

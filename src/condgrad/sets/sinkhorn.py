@@ -35,24 +35,24 @@ from condgrad.rounding import LIFT
 from condgrad.sets.anderson import AcceleratedScaling, largest_log_scaling
 
 NEWTON_AFTER = 50
-"""Passes after which steps of Newton's method are tried, and one more for every `NEWTON_COLUMNS`
-columns.
-"""
+"""Newton steps are tried after this many passes, plus one for every `NEWTON_COLUMNS` columns."""
 NEWTON_COLUMNS = 10
-"""Columns for which a step of Newton's method takes about as long as a pass more."""
+"""A Newton step takes about one pass longer for every so many columns."""
 NEWTON_AGAIN = 5
-"""Passes after which one more is tried where the last one was refused."""
+"""After a refused Newton step, the next one is tried this many passes later."""
 NEWTON_AT_MOST = 3000
-"""Columns beyond which a step takes longer than hundreds of passes."""
+"""With more columns no Newton steps are tried: one would take longer than hundreds of passes."""
 COARSE = 1e-10
-"""A rounding unit above which Newton's equations have too few digits: that of float32."""
+"""With a larger rounding unit, as in float32, no Newton steps are tried: their equations would have
+too few digits.
+"""
 PATH_AFTER = 300
-"""Passes, and one more for each column, after which a path of entropies is walked by Newton's
-method: from a start that is not near, at an entropy of 1e-4 of the costs, 1000 passes were not
-enough where the path took 300.
+"""After this many passes, plus one for each column, Newton's method walks a path of entropies. From
+a start that is not near, at an entropy of 1e-4 of the costs, 1000 passes were not enough, and the
+path took 300.
 """
 LONGEST_STEP = 3.0
-"""How far a step of Newton's method may change the logarithm of a scaling."""
+"""A Newton step that changes the logarithm of a scaling by more than this is shortened to it."""
 
 
 class Potentials(NamedTuple):

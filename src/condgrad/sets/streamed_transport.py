@@ -16,8 +16,8 @@ from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost, ze
 
 MOST_STEPS = 1000
 MEANINGLESS = 10.0
-"""How far a logarithm may be off, beyond which entries are noise and the product of the weights is
-the better plan.
+"""If rounding may change a logarithm by more than this, the entries are noise, and the product of
+the weights is a better plan.
 """
 
 

@@ -30,8 +30,9 @@ from condgrad.sets.penalised import Penalised
 from condgrad.simple.ridge import Ridge
 
 ROUNDED_UP = 1.001
-"""By what the radius of the ball of all solutions is multiplied: more than rounding does to F, also
-in float32, and next to nothing in the bound."""
+"""The radius of the ball of all solutions is multiplied by this. It allows for the rounding of F,
+also in float32, and hardly changes the bound.
+"""
 
 
 @dataclass(frozen=True)

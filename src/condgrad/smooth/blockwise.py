@@ -39,17 +39,22 @@ from condgrad.smooth.separable import SeparableLoss, positive_label
 
 UNIT = sys.float_info.epsilon
 PASSES = 100
-"""Steps for the best intercept; from nearby they take two or three."""
+"""The largest number of steps for the best intercept. From nearby, two or three are enough."""
 ROUNDING = 64.0 * UNIT
-"""What rounding leaves of a sum over many samples, as a share of the sum of sizes."""
+"""A sum over many samples counts as 0 if it is at most this share of the sum of sizes: rounding
+leaves as much.
+"""
 LONGEST_STEP = 8.0
-"""Of an intercept of the logistic loss, at first; later no step is longer than half of the last."""
+"""For the logistic loss, a first Newton step that is longer than this is not taken, and later no
+step longer than half of the last. The bracket is halved or widened instead.
+"""
 SETTLED = 1e-8
-"""A step of an intercept of the logistic loss after which the next would be 1e-16: its second
-derivative is no larger than its first. `_theta` takes it out of theta without going there.
+"""For the logistic loss, the search ends once the next Newton step would be at most this. `_theta`
+takes this step out of theta without going there. The step after it would be about 1e-16, because
+the third derivative of the loss is no larger than the second.
 """
 ROWS_AT_ONCE = 1 << 13
-"""Rows of a block that a Gram matrix takes at a time, so that no copy of the block is made."""
+"""A Gram matrix takes this many rows of a block at a time, so that no copy of the block is made."""
 
 
 @dataclass(frozen=True)

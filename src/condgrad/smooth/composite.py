@@ -40,10 +40,12 @@ from condgrad.problem import Smooth
 from condgrad.search.restriction import LocalModel, Quadratic, Restriction
 
 FINER = 2.0**-29
-"""The rounding unit of float64 in those of float32."""
+"""The rounding unit of float64 divided by that of float32."""
 
 FEW = 64
-"""Columns to each one whose norm is computed by itself."""
+"""If fewer than one in this many entries of x is not 0, only the norms of these columns are
+computed.
+"""
 
 
 class AtBestIntercept(NamedTuple):

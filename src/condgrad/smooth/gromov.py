@@ -51,16 +51,16 @@ from condgrad.streamed_plan import StreamedPlan, UnformedCost, mean_norm
 
 LOSSES = ("square", "kl")
 MIXED_AT_MOST = 20
-"""Steps after which products with a mixture of plans are computed afresh: their rounding adds up
-step by step.
+"""After this many steps, products with a mixture of plans are computed afresh: their rounding
+errors add up step by step.
 """
 FEW_ENTRIES = 4
-"""A plan of fewer entries than so many times its rows and columns, as a vertex is, is multiplied as
-a sparse matrix.
+"""A plan with at most this many times n + m nonzero entries, such as a vertex, is multiplied as a
+sparse matrix.
 """
 LEAST_DISTANCE = 1e-18
-"""What the loss "kl" adds to a number before its logarithm, as POT does: 0 is the distance of a
-point to itself.
+"""The loss "kl" adds this to a number before it takes the logarithm, as POT does: the distance of a
+point to itself is 0.
 """
 
 

@@ -36,7 +36,7 @@ from condgrad.search.restriction import Quadratic, Restriction
 from condgrad.streamed_plan import StreamedPlan, UnformedCost, mean_norm, zeros
 
 MOST_PARTS = 32
-"""Connected parts of a graph, at most, whose constants are told apart."""
+"""The largest number of connected parts of a graph whose constants are used."""
 
 
 class TransportLaplacian(Smooth):

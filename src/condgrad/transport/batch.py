@@ -45,35 +45,36 @@ from condgrad.transport.forbidden import (
 )
 
 TOGETHER, TOGETHER_ON_DEVICE = 1 << 18, 1 << 26
-"""Entries of the costs that are solved side by side: in a CPU's cache, in a small part of a GPU's
-memory.
+"""Problems are solved side by side up to this many entries of their costs, on a CPU and on a GPU.
+They fit in a CPU's cache, or in a small part of a GPU's memory.
 """
 SIZE_STEP = 2.0
-"""Sizes of problems that are padded to one size differ by less than this factor. 500 problems of 5
-to 50 points take .29 s; .42 s with 1.5, as there are more groups, and .36 s with 2.5, as there is
-more padding.
+"""Problems are padded to the same size if their sizes differ by less than this factor. 500 problems
+of 5 to 50 points take 0.29 s. They take 0.42 s with 1.5, because there are more groups, and 0.36 s
+with 2.5, because there is more padding.
 """
 BARRIER_TIGHTER = 0.01
-"""What the tolerance is multiplied by where costs have a barrier."""
+"""If costs have a barrier, the tolerance is multiplied by this, because a barrier enlarges the
+scale.
+"""
 STAGE_FACTOR = 0.25
-"""How the entropy falls from one stage of the path to the next."""
+"""Each stage of the path multiplies the entropy by this."""
 STAGE_ERROR = 0.05
-"""The part of the mass that may be in wrong columns when a stage ends."""
+"""A stage ends once at most this part of the mass is in wrong columns."""
 LEAST_LIFT, RAISED, LOWERED = 1e-11, 100.0, 0.1
-"""What is added to the curvature, as a share of the weights b, since plans that fall apart into
-blocks have almost none between these: at least this, more after a step had to be cut, less after a
-full one.
+"""A share of the weights b is added to the curvature, since plans that fall apart into blocks have
+almost none between these. The share is at least the first number. It is multiplied by the second
+after a step that had to be cut, and by the third after a full step.
 """
 FARTHEST = 20.0
-"""How far a potential may go in a step, in units of the entropy: beyond, the curvature here says
-nothing.
+"""A step moves a potential by at most this many entropies. Farther away the curvature says nothing.
 """
 SUFFICIENT, SHORTER, SHORTEST = 1e-4, 0.25, 1e-7
-"""A step must gain this part of what its slope promises; else it is cut by this factor; below this
-length it is 0.
+"""A step must gain at least the first part of what its slope promises. Otherwise it is multiplied
+by the second number. A problem is stuck if a step is shorter than the third and gains too little.
 """
 TRIES = 8
-"""How often a plan is rounded in vain before its problem counts as stalled."""
+"""A problem counts as stalled after this many rounded plans that were not good enough."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)

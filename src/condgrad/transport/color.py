@@ -23,7 +23,7 @@ XYZ = np.array(
         [0.0193339, 0.1191920, 0.9503041],
     ]
 )
-"""Linear sRGB to CIE XYZ, white D65."""
+"""The matrix from linear sRGB to CIE XYZ, white D65."""
 WHITE = XYZ.sum(axis=1)
 FULL = {
     np.dtype(np.uint8): 255.0,
@@ -31,32 +31,37 @@ FULL = {
     np.dtype(np.float32): 1.0,
     np.dtype(np.float64): 1.0,
 }
-"""What white is in each type of array."""
+"""The value of white in each type of array."""
 
 SHARPNESS = 0.25
-"""The automatic entropy over that of `EntropicTransport`: the spline smooths, and entropy only
-washes colours out.
+"""entropy="auto" is this times the automatic entropy of `EntropicTransport`. The spline smooths
+already, and entropy only washes colours out.
 """
 STIFFNESS = 0.3
-"""The weight of the spline's bending energy: so large that skies are without seams and compression
-does not show.
+"""The weight of the spline's bending energy. It is so large that skies have no seams and
+compression does not show.
 """
 DAMPING = 5e-3
-"""The weight of the affine part's slopes: directions in which colours hardly differ, as in sepia,
-get no wild ones.
+"""The weight of the slopes of the affine part. It keeps them small in directions in which colours
+hardly differ, as in sepia.
 """
 KNOTS = 200
-"""Colours that the spline bends at, at most."""
+"""The spline bends at this many colours at most."""
 VIVID = 1.25
-"""How far the spread of a channel may be stretched to give back what entropy and spline took."""
+"""The spread of a channel is stretched by at most this factor, to give back what entropy and spline
+took.
+"""
 CUBE = 65
-"""Grid points a side of the table of new colours, between which it is interpolated."""
+"""The table of new colours has this many grid points on each side. Between them it is interpolated.
+"""
 EDGES = 0.05
-"""Differences of lightness, of 1, that a smoothing in space leaves alone."""
+"""Smoothing in space does not change differences of lightness well above this, on a scale from 0 to
+1.
+"""
 NEXT_TO_NOTHING = 1e-6
-"""A spread of colours that nobody sees and rounding may have made."""
+"""A smaller spread of colours counts as none: nobody sees it, and rounding may have made it."""
 BLOCK = 1 << 18
-"""Pixels handled at a time."""
+"""The number of pixels that are handled at a time."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -56,7 +56,7 @@ BLOCK = 1 << 22
 """How many distances are in memory at a time if they need not be kept."""
 
 TENSOR_METRICS = {"euclidean": 2.0, "cityblock": 1.0, "chebyshev": math.inf}
-"""Costs between tensors beside the squared Euclidean one, by the p of their norm."""
+"""Costs between tensors, other than the squared Euclidean one, and the p of their norm."""
 
 
 @dataclass(frozen=True)

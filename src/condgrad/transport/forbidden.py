@@ -38,26 +38,29 @@ from condgrad.streamed_plan import StreamedMatrix, StreamedPlan, tiles
 from condgrad.transport.costs import BlockCost
 
 SAME_MASS, SAME_MASS_FLOAT32 = 1e-12, 1e-6
-"""Sums of weights that differ by less than this part of the mass are equal but for rounding."""
+"""Sums of weights count as equal if they differ by less than this part of the mass."""
 NO_FLOW = 16.0
-"""Rounding units of the mass below which a pair has none."""
+"""A pair counts as unused if its mass is below this many rounding units of the total mass."""
 STEPS_UP, ENTROPIES_UP = 10.0, 1000.0
-"""How far a barrier lies above the largest cost: in ranges of the cost, and in entropies. exp(-746)
-is 0; the rest is for potentials."""
+"""A barrier is above the largest cost by the first number of ranges of the cost, plus the second
+number of entropies. exp(-746) is 0; the rest leaves room for potentials.
+"""
 HIGHER = 30.0
-"""What the next barrier is multiplied by."""
+"""After every second attempt, the barrier is multiplied by this."""
 TIGHTER = 0.1
-"""What the next tolerance is multiplied by: the barrier enlarges the scale that it is of."""
+"""After each attempt, the tolerance is multiplied by this, because the barrier enlarges the scale.
+"""
 ATTEMPTS = 6
 SCALINGS = 50
-"""Scalings of rows and columns before a linear program places the rest."""
+"""Rows and columns are scaled at most this many times. Then a linear program places the rest."""
 STREAMED_SCALINGS = 5
-"""The same for a streamed plan, where each is two passes over all pairs."""
+"""The same for a streamed plan, where each scaling is two passes over all pairs."""
 ROOM = 10.0
-"""The part of a plan that is placed anew, in units of what is missing; and what the next part is
-multiplied by."""
+"""The part of a plan that is placed anew is this many times what is missing. If that is not enough,
+the part is multiplied by this again.
+"""
 EXACT = 1e-14
-"""The part of the mass that may be missing from marginals which are exact but for rounding."""
+"""Marginals count as exact if at most this part of the mass is missing from them."""
 
 
 @dataclass(frozen=True, eq=False)

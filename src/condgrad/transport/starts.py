@@ -47,18 +47,20 @@ if TYPE_CHECKING:
     from condgrad.transport.solve import TransportResult
 
 NEIGHBORS = 4
-"""Points that a carried value is the mean of."""
+"""A carried value is the mean of the values at this many points."""
 SMOOTHING = 16.0
 COARSER = 10
-"""How many points a coarse level has one for."""
+"""A coarse level has one point for every so many points."""
 LARGE = 30_000
-"""Points a side from which on a coarse level pays."""
+"""If a side has fewer points, no coarse level is used, because it would not save time."""
 COARSE_TOL = 1e-4
 FEW_DIMENSIONS = 3
-"""Dimensions in which a tenth of the points still has near neighbours of all."""
+"""In more dimensions no coarse level is used: many points would have no near neighbour among a
+tenth of the points.
+"""
 SELF_ACCURACY, SELF_ITERATIONS = 1e-12, 100
-"""The error of marginals at which a self transport ends, and iterations at most; halving it takes
-one.
+"""A transport from a measure to itself ends at the first number as error of its marginals, or after
+the second number of iterations. Each iteration halves the error.
 """
 
 

@@ -44,10 +44,12 @@ from condgrad.transport.regularizers import Regularizer
 from condgrad.transport.solve import beside
 
 STARVED = 1e-3
-"""The share of what it should have below which a column has lost touch with the plan."""
+"""If a column has less than this share of the mass that it should have, a Sinkhorn step is taken
+instead of a Newton step.
+"""
 LARGEST_EXPONENT = 500.0
-"""What exp does not overflow at, nor its products. Where a potential leads farther, the bound is
-said to be -inf.
+"""exp of this does not overflow, nor do products of such numbers. If a potential leads to larger
+exponents, the bound is -inf.
 """
 
 
