@@ -354,7 +354,7 @@ SETS = {
     "box of two shapes": (
         lambda: cg.sets.Box([0.0, 0.0], [1.0, 1.0, 1.0]),
         ValueError,
-        r"lower.*\(2,\).*upper.*\(3,\)",
+        r"lower and upper.*\(2,\) and \(3,\)",
     ),
     "box of nothing": (lambda: cg.sets.Box([], []), ValueError, r"lower.*\(0,\)"),
     "masses differ": (

@@ -96,10 +96,10 @@ def newton(f: Smooth, g: Simple, options: RunOptions) -> Method:
         return _engine(f, g, options)
     except MissingAbility as missing:
         raise MissingAbility(
-            "method='newton' solves losses h(Kx) and linear terms with ElasticNet, with Ridge or Zero on L1Ball, GroupBall, "
-            "Simplex, SolidSimplex or Box, or with Zero on Polytope; and linear costs with TransportLaplacian or GroupLasso "
-            f"under Entropy on Transport. It does not solve f = {f!r} and g = {g!r}: {missing}; method='cgs' works for "
-            "every pair"
+            f"method='newton' does not solve f = {f!r} and g = {g!r}: {missing}. It solves losses with ElasticNetPenalty, "
+            "with Ridge or Zero on L1Ball, GroupBall, Simplex, SolidSimplex or Box, and with Zero on Polytope; and linear "
+            "costs with Entropy on Transport, alone or with TransportLaplacian or TransportGroupLasso, or on "
+            "SharedMarginal. method='cgs' works for every pair"
         ) from None
 
 

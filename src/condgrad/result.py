@@ -22,8 +22,8 @@ FEW_POINTS = 20
 """Up to this many points, a plot marks each of them: a single point makes no line."""
 
 NO_STREAMED_PLANS = (
-    "a streamed plan is no array and is neither saved nor gone on from: keep its potentials (t.potentials), and give "
-    "them, or the result itself, to transport.solve(..., start=...)"
+    "a streamed plan is not an array, so it cannot be saved, and minimize cannot continue from it: keep its potentials "
+    "(t.potentials), and give them, or the result itself, to transport.solve(..., start=...)"
 )
 
 

@@ -67,8 +67,8 @@ class Blocks(NamedTuple):
         result = self.function(Xs, Xt)
         if tuple(result.shape) != (Xs.shape[0], Xt.shape[0]):
             raise ValueError(
-                f"a cost by blocks must return an array of shape {(Xs.shape[0], Xt.shape[0])} for so many sources and "
-                f"targets, got {tuple(result.shape)}"
+                f"the function of BlockCost must return an array of shape {(Xs.shape[0], Xt.shape[0])} for "
+                f"{Xs.shape[0]} sources and {Xt.shape[0]} targets, got {tuple(result.shape)}"
             )
         return self.weight * double_like(result, Xs)
 

@@ -108,8 +108,8 @@ def structure(f: Smooth, g: Simple) -> Structure:
     if isinstance(g.on, PLANS):
         return transport_structure(f, g)
     if not isinstance(g, Ridge | Zero | ElasticNet):
-        quadratics = "Ridge and Zero are, and ElasticNet is one on each side of 0"
-        return NoStructure(f"{g!r} is no quadratic: {quadratics}")
+        quadratics = "Ridge and Zero are, and so is ElasticNetPenalty on each side of 0"
+        return NoStructure(f"{g!r} is not quadratic: {quadratics}")
     if isinstance(f, BlockwiseLoss | Multinomial):
         return LossOnSet(f, g, None)
     try:

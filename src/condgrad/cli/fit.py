@@ -302,7 +302,7 @@ def _opened(
         return stack.enter_context(found)
     require(
         scheduler is None,
-        f"--scheduler is for patterns such as 'part-*.parquet', and {data} is one file",
+        f"--scheduler is for patterns such as 'part-*.parquet', but {data} is one file",
     )
     return read_table(data, header=header, row_id=row_id)
 

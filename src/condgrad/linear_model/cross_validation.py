@@ -121,7 +121,7 @@ class Searched(SearchParameters, LinearEstimator):
             )
         if offset is not None and self.scoring is not None:
             raise ValueError(
-                f"offset goes with scoring=None, got {self.scoring!r}: a scorer knows of no offset"
+                f"offset needs scoring=None, got {self.scoring!r}: a scorer does not know the offset"
             )
         X, y, weights = self._data(X, y, sample_weight)
         offset = checked_offset(offset, X)

@@ -272,7 +272,7 @@ def path(
         method, tol, max_iter, time_limit, positive=positive, groups=groups
     )
     if alphas is None and l1_ratio is not None:
-        raise ValueError(f"l1_ratio goes with alphas, got l1_ratio={l1_ratio!r} without alphas")
+        raise ValueError(f"l1_ratio needs alphas, got l1_ratio={l1_ratio!r} without alphas")
     if alphas is not None and not (radii is None and ridge is None):
         raise ValueError(
             "alphas cannot be combined with radii or ridge: a path is by radius or by penalty"

@@ -331,7 +331,7 @@ class Solver:
         if size.radius is not None:
             return simple_part(ridge, self._set(size.radius))
         if self.groups is not None:
-            raise ValueError("groups goes with a radius: a penalty is one of |coef|_1")
+            raise ValueError("groups needs a radius, because the penalty is always of |coef|_1")
         return ElasticNet(size.l1 or 0.0, ridge, positive=self.positive)
 
     def _set(self, radius: float) -> FeatureSet:

@@ -38,7 +38,7 @@ class Box(Set):
             self.lower, self.upper = xp.broadcast_arrays(lower, upper)
         except (ValueError, RuntimeError) as error:
             raise ValueError(
-                f"lower, of shape {tuple(lower.shape)}, and upper, of shape {tuple(upper.shape)}, do not fit together"
+                f"lower and upper must have shapes that fit together, got {tuple(lower.shape)} and {tuple(upper.shape)}"
             ) from error
         if 0 in self.lower.shape:
             raise ValueError(

@@ -448,8 +448,8 @@ def _finite(result: BatchResult, batch: Batch | MixedBatch) -> BatchResult:
     error = NotFiniteError(
         f"problem {j} of {len(result)}{more} is out of the range of floats: costs of up to "
         f"{largest:.3g}, an entropy of {entropy:.3g} and a mass of {mass:.3g} make F, "
-        "its bound or the costs in units of the entropy infinite; choose other units for it. The "
-        "answers of all other problems are `others` of this error, and `problems` are those without"
+        "its bound or the costs in units of the entropy infinite; choose other units for it. In this "
+        "error, `others` are the answers of all other problems, and `problems` the numbers of the rest"
     )
     error.problems = tuple(map(int, lost))
     error.others = result._only(answered)

@@ -308,9 +308,7 @@ def _start_plan(start: Any, problem: GromovProblem) -> Any:
     streamed = not problem.on.forms_points
     if isinstance(start, TransportResult):
         if start.shape != problem.on.shape:
-            raise ValueError(
-                f"start is a plan of shape {start.shape}, where {problem.on.shape} is needed"
-            )
+            raise ValueError(f"start must be a plan of shape {problem.on.shape}, got {start.shape}")
         if streamed and start.streamed:
             return start.result.x
         start = start.dense()
@@ -438,7 +436,7 @@ def _features(fused: Any, like: Array, shape: tuple[int, int]) -> tuple[Any, flo
 def _streamed(like: Array, shape: tuple[int, int], entropy: float, M: Any, plan: str) -> bool:
     only_dense = None
     if entropy == 0.0:
-        only_dense = "entropy=0, which asks for linear programs"
+        only_dense = "entropy=0, which needs linear programs"
     elif M is not None and not isinstance(M, PointCost):
         only_dense = "an array of costs in fused"
     return plan_is_streamed(shape, like, plan, only_dense)

@@ -480,7 +480,7 @@ def _points(name: str, X: Any, beside: Tensor | None) -> Tensor:
     if not X.dtype.is_floating_point:
         raise TypeError(f"{name} must be of a floating-point dtype, got {X.dtype}")
     if beside is not None and X.device != beside.device:
-        raise ValueError(f"{name} is on {X.device} and must be on {beside.device}, like the others")
+        raise ValueError(f"{name} must be on {beside.device}, like the others, got {X.device}")
     if not all_finite(X.detach()):
         raise ValueError(f"{name} must be finite, got NaN or infinite entries")
     return X
@@ -498,9 +498,7 @@ def _weights(name: str, weights: Any, X: Tensor, axis: int) -> Tensor:
             f"{name} must have {n} weights, one for each point, got shape {tuple(weights.shape)}"
         )
     if weights.device != X.device:
-        raise ValueError(
-            f"{name} is on {weights.device} and must be on {X.device}, like the points"
-        )
+        raise ValueError(f"{name} must be on {X.device}, like the points, got {weights.device}")
     return weights.double()
 
 
@@ -538,8 +536,8 @@ def _divided(
         of_target = len(part.Xt)
         if (of_source, of_target) != (len(Xs), len(Xt)):
             raise ValueError(
-                f"regularizers[{k}] has graphs of {of_source} and {of_target} points where Xs and "
-                f"Xt have {len(Xs)} and {len(Xt)}"
+                f"regularizers[{k}] must have graphs of {len(Xs)} and {len(Xt)} points, like Xs and Xt, "
+                f"got {of_source} and {of_target}"
             )
         laplacians.append(part.with_points(Xs, Xt))
     return tuple(laplacians), tuple(others)

@@ -160,9 +160,7 @@ def _checked_plan(plan: Array, problem: TransportProblem, shape: tuple[int, int]
     on = problem.g.on
     space = problem.f.space
     if tuple(plan.shape) != shape:
-        raise ValueError(
-            f"start has the shape {tuple(plan.shape)} and must have that of the cost, {shape}"
-        )
+        raise ValueError(f"start must have the shape of the cost, {shape}, got {tuple(plan.shape)}")
     plan = space.hold(space.xp.asarray(plan, device=space.device))
     off = super(StreamedTransport, on).violation(plan) if problem.streamed else on.violation(plan)
     if off > membership_tolerance(plan) * on.scale:
@@ -228,9 +226,9 @@ def carried(start: TransportResult, problem: TransportProblem) -> DualStart:
     """A result between other points as a dual point of this problem."""
     if start.points is None or problem.points is None:
         raise ValueError(
-            "start is a result of another shape or other weights, and the points of "
-            f"{'it' if start.points is None else 'this problem'} are not known to carry it by: give a cost between "
-            "points, such as transport.SquaredEuclidean(Xs, Xt), or a Laplacian"
+            "start is a result of another shape or with other weights. To carry it over, both problems need points, and "
+            f"those of {'start' if start.points is None else 'this problem'} are not known: give a cost between points, "
+            "such as transport.SquaredEuclidean(Xs, Xt), or a Laplacian"
         )
     on = problem.g.on
     before = start.structure.on
@@ -239,9 +237,9 @@ def carried(start: TransportResult, problem: TransportProblem) -> DualStart:
     for which, known, wanted in (("sources", from_s, to_s), ("targets", from_t, to_t)):
         if known.shape[1] != wanted.shape[1]:
             raise ValueError(
-                f"start is a result whose {which} have the shape {tuple(known.shape)}, and those of "
-                f"this problem have {tuple(wanted.shape)}: near points carry it over, which need as "
-                "many coordinates in both; leave start out, or solve with such points first"
+                f"start is a result whose {which} have the shape {tuple(known.shape)}, but those of "
+                f"this problem have {tuple(wanted.shape)}: it is carried over between near points, so "
+                "both need the same number of coordinates; leave start out"
             )
     by_row = Carrier.of(from_s, to_s)
     by_column = Carrier.of(from_t, to_t)

@@ -239,7 +239,7 @@ def unbalanced(
     xp = namespace(C)
     for name, weights in (("a", a), ("b", b)):
         if float(xp.min(weights)) < 0.0 or total(weights) <= 0.0:
-            raise ValueError(f"{name} must hold weights >= 0 of some mass, got {weights!r}")
+            raise ValueError(f"{name} must hold weights >= 0, not all 0, got {weights!r}")
     _checks.number("tol", tol, at_least=0.0)
     _checks.whole("max_iter", max_iter, at_least=0)
     rows = xp.nonzero(a > 0.0)[0]
