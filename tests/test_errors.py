@@ -909,7 +909,11 @@ class TestTwoLibraries:
             )
 
     def test_targets(self, torch: ModuleType) -> None:
-        check(lambda: cg.smooth.LeastSquares(A, torch.tensor(Y)), TypeError, r"y must be of the same library.*torch tensor")
+        check(
+            lambda: cg.smooth.LeastSquares(A, torch.tensor(Y)),
+            TypeError,
+            r"y must be of the same library.*torch tensor",
+        )
 
     def test_cost_and_plans(self, torch: ModuleType) -> None:
         plans = cg.simple.Zero(on=cg.sets.Transport([0.5, 0.5], [0.5, 0.5]))

@@ -516,7 +516,8 @@ def test_what_is_missing_is_said_in_a_sentence() -> None:
         ),
     ):
         with pytest.raises(
-            cg.MissingAbility, match=rf"method='newton' does not solve.*{sentence}.*method='cgs' works"
+            cg.MissingAbility,
+            match=rf"method='newton' does not solve.*{sentence}.*method='cgs' works",
         ):
             newton(*pair)
     for options in ({"step": "armijo"}, {"memory": 2}):
