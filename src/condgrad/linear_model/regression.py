@@ -78,8 +78,8 @@ class ConstrainedElasticNet(RadiusFit, LinearRegressor):
 
     Every fit has a proof: the objective is at most `dual_gap_` above its minimum. With ridge > 0,
     the coefficients are within sqrt(dual_gap_ / ridge) of the best ones. The intercept has no
-    penalty. On a new machine, fast code is compiled in the background for about half a minute. Fits
-    in this time use projected gradients, which are slower.
+    penalty. On a new machine, fast code is compiled in the background for about half a minute.
+    Until then, fits use projected gradients, which are slower.
 
     Parameters
     ----------
@@ -91,9 +91,9 @@ class ConstrainedElasticNet(RadiusFit, LinearRegressor):
     fit_intercept : bool, default True
         Fit an intercept. Without it, the intercept is 0.
     standardize : bool, default False
-        Use deviation_j * coef_j in place of coef_j in both norms. deviation_j is the (weighted)
-        standard deviation of feature j, or 1 if this is 0. Then the units of the features do not
-        matter. glmnet does so by default. `coef_` is in the units of X.
+        In |coef|_1 and |coef|_2, multiply coef_j by the (weighted) standard deviation of feature j,
+        or by 1 if this is 0. Then the units of the features do not matter. glmnet does so by
+        default. `coef_` is in the units of X.
     penalty_factors : array, shape (features,), optional
         One factor >= 0 for each feature; by default all are 1. The constraint is sum_j factor_j
         |coef_j| <= radius, and the penalty is ridge sum_j (factor_j coef_j)^2. With `standardize`,
@@ -145,8 +145,9 @@ class ConstrainedElasticNet(RadiusFit, LinearRegressor):
         The bound `radius`.
     multiplier_ : float
         The penalty mu that has the same effect as the constraint: the same coefficients minimise
-        1/2 sum_i w_i (..)^2 + ridge |coef|_2^2 + mu |coef|_1 without a constraint. `standardize`
-        and `penalty_factors` change both norms. mu is exactly 0 if the constraint is not active.
+        1/2 sum_i w_i (..)^2 + ridge |coef|_2^2 + mu |coef|_1 without a constraint. Both norms are
+        those that `standardize` and `penalty_factors` define. mu is exactly 0 if the constraint is
+        not active.
     fill_values_ : array, shape (features,)
         The number that replaces a missing entry of each feature. Only with `impute`.
     n_features_in_, feature_names_in_

@@ -47,7 +47,7 @@ class Ball(Set):
 
 @dataclass(frozen=True)
 class L1Ball(Ball):
-    """{x : sum |x_i| <= radius}.
+    """The l1 ball {x : sum |x_i| <= radius}.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class L1Ball(Ball):
 
 @dataclass(frozen=True)
 class L2Ball(Ball):
-    """{x : |x|_2 <= radius}. For matrices this is the Frobenius norm.
+    """The l2 ball {x : |x|_2 <= radius}. For matrices this is the Frobenius norm.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class L2Ball(Ball):
 
 @dataclass(frozen=True)
 class NuclearBall(Ball):
-    """{X : sum of the singular values of X <= radius}, for matrices X.
+    """The nuclear-norm ball {X : sum of the singular values of X <= radius}, for matrices X.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from condgrad.problem import Answer, Face, Set
 
 
 class Box(Set):
-    """{x : lower <= x <= upper}.
+    """The box {x : lower <= x <= upper}.
 
     Parameters
     ----------

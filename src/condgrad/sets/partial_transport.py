@@ -78,8 +78,9 @@ SHORTEST_CLIMB = 1e-10
 
 
 class PartialTransport(Set):
-    """{G in R^{n x m} : G >= 0, G 1 <= a, G' 1 <= b, sum G = mass}: plans that move only a part of
-    the weights.
+    """The partial transport plans {G in R^{n x m} : G >= 0, G 1 <= a, G' 1 <= b, sum G = mass}.
+
+    A plan moves only a part of the weights a of n sources to a part of the weights b of m targets.
 
     Parameters
     ----------

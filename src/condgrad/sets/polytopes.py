@@ -21,7 +21,7 @@ from condgrad.sets.transport import Transport
 
 @dataclass(frozen=True)
 class LInfBall(Ball):
-    """{x : |x_i| <= radius}.
+    """The l-infinity ball {x : |x_i| <= radius}.
 
     Parameters
     ----------
@@ -68,9 +68,9 @@ def clipping_shift(v: Array, highest: float, mass: float) -> float:
 
 @dataclass(frozen=True)
 class KSparse(Ball):
-    """{x : |x_i| <= radius, sum |x_i| <= k radius}.
+    """The k-sparse polytope {x : |x_i| <= radius, sum |x_i| <= k radius}.
 
-    This is the convex hull of the vectors with k entries of +radius or -radius and zeros elsewhere.
+    It is the convex hull of the vectors with k entries of +radius or -radius and zeros elsewhere.
 
     Parameters
     ----------
@@ -127,9 +127,9 @@ class KSparse(Ball):
 
 @dataclass(frozen=True)
 class HyperSimplex(Set):
-    """{x in R^n : 0 <= x_i <= 1, sum x = k}.
+    """The hypersimplex {x in R^n : 0 <= x_i <= 1, sum x = k}.
 
-    This is the convex hull of the vectors with k ones and n - k zeros.
+    It is the convex hull of the vectors with k ones and n - k zeros.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class HyperSimplex(Set):
 
 
 class WeightedL1Ball(Set):
-    """{x : sum_i weights_i |x_i| <= radius}.
+    """The weighted l1 ball {x : sum_i weights_i |x_i| <= radius}.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ class Birkhoff(Transport):
 
 @dataclass(frozen=True)
 class Spectraplex(Set):
-    """{X in R^{n x n} : X symmetric and positive semidefinite, trace X = trace}.
+    """The spectraplex {X in R^{n x n} : X symmetric and positive semidefinite, trace X = trace}.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from condgrad.sets.threshold import keep_mass
 
 @dataclass(frozen=True)
 class Simplex(Set):
-    """{x in R^n : x >= 0, sum x = mass}.
+    """The simplex {x in R^n : x >= 0, sum x = mass}.
 
     Parameters
     ----------

@@ -23,7 +23,9 @@ from condgrad.sets.linprog import ENGINES
 
 
 class Transport(Set):
-    """{G in R^{n x m} : G >= 0, G 1 = a, G' 1 = b}: plans that move the weights a to the weights b.
+    """The transport plans {G in R^{n x m} : G >= 0, G 1 = a, G' 1 = b}.
+
+    A plan moves the weights a of n sources to the weights b of m targets.
 
     Parameters
     ----------
