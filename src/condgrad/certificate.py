@@ -86,18 +86,18 @@ def rounding_noise(unit: float, *terms: float) -> float:
 
 
 def subnormal_size(x: Any) -> float:
-    """The size that rounding sees in terms over the entries of x below the smallest normal number.
+    """The size of terms for the rounding of numbers below the smallest normal number.
 
-    A number that small is off by up to a rounding unit of the smallest normal number. So is each
-    product with an entry of x; and the factor of that entry, a cost or a price, is off by as much
-    before it is multiplied.
+    Such a number is off by up to a rounding unit of the smallest normal number. So is each product
+    with an entry of x. The other factor, a cost or a price, may also be off by as much before it is
+    multiplied.
     """
     largest = x.largest_entry if hasattr(x, "largest_entry") else largest_size(x)
     return smallest(x) * math.prod(x.shape) * (1.0 + largest)
 
 
 class TangentPlane(NamedTuple):
-    """What the oracle answers where f is linearised at a point x, and what that proves."""
+    """The oracle's answer if f is linearised at a point x, and the bound that it proves."""
 
     answer: Any
     there: Any
@@ -106,7 +106,7 @@ class TangentPlane(NamedTuple):
     bound: float
     """The `tangent_bound` at x."""
     noise: float
-    """What rounding may have done to that bound and to F(x); given away in the bound already."""
+    """The rounding error of this bound and of F(x); it is subtracted from the bound already."""
 
     @property
     def point(self) -> Array:
@@ -126,10 +126,10 @@ def linearised(
     warm: Any = None,
     accuracy: float = 0.0,
 ) -> TangentPlane:
-    """Ask the oracle at x, where f is `here` with the gradient c, and prove Lemma 2.
+    """Ask the oracle at x, where f is `here` with the gradient c, and compute the bound of Lemma 2.
 
-    `value` is F(x), or a better one, and `g_size` is `g.magnitude` at x. `x` is None for a mixture
-    of plans that is never formed: the sizes of its entries are those of the oracle's point.
+    `value` is F(x), or a smaller value of F. `g_size` is `g.magnitude` at x. `x` is None for a
+    mixture of plans that is never formed: then the sizes of the oracle's point are used.
     """
     answer = g.beside(f, here, value).argmin(c, warm=warm, accuracy=accuracy)
     s = answer.point
@@ -153,8 +153,8 @@ def linearised(
 
 
 def gains_in_double(f: Any, g: Any, x: Array) -> bool:
-    """Whether F and its bound have more digits at x in float64 than they have at x: f has float32
-    data then.
+    """Whether F and its bound have more digits if x is converted to float64. f has float32 data
+    then.
     """
     if not is_formed(x) or f.has_rounded_data or not (f.widens and g.widens):
         return False
@@ -162,13 +162,13 @@ def gains_in_double(f: Any, g: Any, x: Array) -> bool:
 
 
 def proved_in_double(proof: Certificate, f: Any, g: Any, x: Array) -> Certificate:
-    """The proof with F at its point, and with the bound that Lemma 2 proves at x, in float64; f
-    must gain by that.
+    """The proof with the value of F and the bound of Lemma 2 at x computed in float64.
 
-    A bound from float32 data gives away a float32 unit of |K_j| |theta| times the size of the set,
-    however small x is. In float64 what is left is the slope at x, which is rounded to float32,
-    times that size. Rounding may have led x out of the set, and F below its minimum there: by the
-    slopes along x at most, which are given away as well.
+    It needs `gains_in_double`. From a bound in float32, a float32 unit of |K_j| |theta| times the
+    size of the set is subtracted, even if x is small. In float64 only the slope at x, which is
+    rounded to float32, times this size is left. But rounding to float32 may have moved x out of the
+    set, where F may be below its minimum. It is lower by at most the rounding of x times the
+    slopes, which is subtracted too.
     """
     point = double(x)
     here = f.at(point)
@@ -202,17 +202,15 @@ class Terms(NamedTuple):
     f: float
     g: float
     repair: float = 0.0
-    """What F may be more at a point of the set, where x is in it but for rounding; see
+    """How much larger F may be at an exact point of the set, if x is in it only up to rounding; see
     `StreamedPlan`.
     """
     afresh: bool = False
-    """Whether both were computed at x itself, from the data, rather than from their values at other
-    points.
-    """
+    """Whether both were computed at x itself, and not from their values at other points."""
 
     @classmethod
     def at(cls, x: Array, f_here: Any, g: Any, g_value: float | None = None) -> Terms:
-        """f and g at x, from the evaluation of f there and, where it is known, the value of g."""
+        """f and g at x, from the evaluation of f there and the value of g, if it is known."""
         g_value = g.value(x) if g_value is None else g_value
         return cls(
             f_here.value, g_value, x.repair(f_here, g, g_value) if hasattr(x, "repair") else 0.0
@@ -220,7 +218,7 @@ class Terms(NamedTuple):
 
     @property
     def value(self) -> float:
-        """F(x), and what making x exact may add."""
+        """F(x) plus `repair`."""
         return self.f + self.g + self.repair
 
     @property
@@ -242,10 +240,10 @@ class Effort(NamedTuple):
     """What a run has spent so far, counted in the same way for all methods."""
 
     evaluations: int
-    """Points at which f was computed afresh, not from its values at other points."""
+    """At how many points f was computed afresh, not from its values at other points."""
     oracle_calls: int
-    """Partially linearised problems solved; for Newton's method the evaluations of its dual
-    function, one each.
+    """How many partially linearised problems were solved. Newton's method counts each evaluation of
+    its dual function.
     """
     inner_iterations: int
     """Steps inside oracles, and inside the equations or models of the method itself."""
@@ -261,14 +259,15 @@ NO_EFFORT = Effort(0, 0, 0)
 
 
 class Iterate(NamedTuple):
-    """What a method shows of an iteration."""
+    """What a method reports about an iteration."""
 
     x: Array
     terms: Terms
     """f and g at x."""
     lower_bound: float
-    """The `tangent_bound` at x, a lower bound on F* where f is convex; -inf where no time was left
-    for the oracle.
+    """The `tangent_bound` at x. If f is convex, it is a lower bound on F*.
+
+    It is -inf if no time was left for the oracle.
     """
     gradient: Array
     """grad f(x), or None from a method that has none."""
@@ -276,10 +275,9 @@ class Iterate(NamedTuple):
     """How far the last step went to reach x."""
     effort: Effort
     noise: float
-    """What rounding may have done to the bound; given away there already."""
+    """The rounding error of the bound; it is subtracted there already."""
     candidate: Candidate | None = None
-    """The oracle's point, where its value comes for free: the gap there is a Bregman divergence of
-    f.
+    """The oracle's point, if its value comes for free. The gap there is a Bregman divergence of f.
     """
 
     @property

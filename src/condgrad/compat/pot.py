@@ -157,7 +157,7 @@ def gcg(
     reg1, reg2 : float
         reg1 is the weight of the entropy, above 0. reg2 is the weight of f, at least 0.
     f, df : callable
-        A convex function of the plan and its gradient. If M is a tensor, they get tensors.
+        A convex function of the plan, and its gradient. If M is a tensor, they get tensors.
     G0 : array, optional
         A plan to start from.
     numItermax : int
@@ -756,9 +756,10 @@ class UnbalancedSinkhornTransport(_PotTransport):
     Parameters
     ----------
     reg_e : float
-        Weight of the entropy, relative to the product of the weights.
+        Weight of the entropy. It is the relative entropy between the plan and the product of the
+        weights.
     reg_m : float
-        The weight of the penalty: the relative entropy between the marginals and the weights.
+        The weight of the penalty. It is the relative entropy between the marginals and the weights.
     method, max_iter, tol, verbose, log, metric, norm, distribution_estimation, out_of_sample_map
         As in `SinkhornTransport`. New points move together with their nearest source.
     limit_max : float

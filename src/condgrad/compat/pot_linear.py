@@ -129,8 +129,8 @@ def solve(
     reg_type : {"KL", "entropy"}
         Both give the same plan. They differ by a constant in `value`.
     unbalanced : float or pair, optional
-        The weight of the penalty if the marginals differ from a and b: the relative entropy between
-        them. It needs a `reg`.
+        The weight of a penalty if the marginals differ from a and b. The penalty is the relative
+        entropy between them. It needs a `reg`.
     unbalanced_type : {"KL"}
         The kind of this penalty; only relative entropy.
     method, n_threads, grad
@@ -337,6 +337,7 @@ def sinkhorn(
     a, b : array
         Weights. An empty list means uniform weights.
     M : array, shape (n, m)
+        The cost.
     reg : float
         Weight of the entropy, above 0.
     numItermax, stopThr
@@ -429,6 +430,7 @@ def emd(
     a, b : array
         Weights. An empty list means uniform weights.
     M : array, shape (n, m)
+        The cost.
     numItermax, **options
         Accepted without effect.
     log : bool

@@ -29,7 +29,7 @@ class Microarray:
     y : array of -1.0 and +1.0
         The labels.
     feature_names : tuple of str, optional
-        None if the file has no names.
+        The names of the genes. None if the file has no names.
     description : str
         What the samples and labels are, and how the values were prepared.
     source : str

@@ -1,17 +1,17 @@
 """Many small entropic transport problems at once: min <C, G> + entropy sum G log G over plans from
 a to b, for each C.
 
-Newton's method on the dual in the column potentials, all problems side by side in the same array
-operations:
+Newton's method solves the dual problem in the column potentials. The same array operations work on
+all problems side by side:
 
     u_i = e (log a_i - log sum_j exp((v_j - C_ij)/e)),   D(v) = <a, u> + <b, v>  <=  the minimum,
     S_ij = a_i exp((v_j - C_ij)/e) / sum,                grad D = b - S'1,
     -hess D = (diag(S'1) - S' diag(1/a) S)/e.
 
-Each problem has its own path (e falls to the entropy by four), its own step along Newton's
-direction, and its own end: its plan is rounded to exact marginals, and F there less D, with what
-rounding errors may have done to D given away, is within the tolerance. Those that are done leave.
-On a CPU groups of problems that fit the cache share its cores.
+Each problem has its own path, on which e falls to the entropy by factors of four, and its own step
+along Newton's direction. It is done when its plan, rounded to exact marginals, has F - D within the
+tolerance; the possible rounding error of D is subtracted first. Problems that are done leave the
+arrays. On a CPU, groups of problems that fit in the cache share its cores.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class BatchResult:
         Potentials: the plan is about exp((u_i + v_j - C_ij)/entropy). They are -inf at points
         without weight.
     iterations : array of int, shape (k,)
-        Newton steps of each problem.
+        The number of Newton steps of each problem.
     status : NumPy array of `condgrad.Status`
         Why each problem ended.
 
