@@ -48,7 +48,7 @@ class Method(Protocol):
 
 
 class ResultKeeper(Protocol):
-    """Who keeps results of a run that goes on."""
+    """Something that keeps results while a run continues."""
 
     def offer(self, result: Callable[[], Result]) -> None: ...
 
@@ -128,7 +128,7 @@ def run(
     stalled = StallWatch(precision(x0), STALL_WINDOW)
 
     def answer(status: Status, message: str) -> Result:
-        """What is known by now."""
+        """The result so far."""
         iterations = before.iterations + max(k, 0)
         seconds = before.seconds + time.perf_counter() - begin
         past = tuple(getattr(method, "past", ()))
@@ -207,13 +207,13 @@ class Prover:
     ) -> None:
         self.problem = problem
         self.g = g
-        """That of the method, which stop rules ask."""
+        """The g of the method, for stop rules."""
         self.stop = stop
         self.finer = finer
         """Whether the proof gains in float64; see `gains_in_double`."""
         self.measure = math.inf
         self.unproved: Array = None
-        """The last iterate of float32 data, as long as its bound was not computed in float64."""
+        """The last iterate of float32 data, if its bound has not yet been computed in float64."""
         convex = problem[0].convex
         self.met = Status.CONVERGED if convex else Status.STATIONARY
         if not convex and proof.stationarity is None:
@@ -226,7 +226,7 @@ class Prover:
         return self.measure <= self.stop.tolerance
 
     def take(self, iterate: Iterate, k: int, earlier: int) -> None:
-        """Take iterate k of this run in, after those of an earlier one."""
+        """Update the proof with iterate k of this run; an earlier run had `earlier` iterations."""
         if k == 0 and self.proof.null_size == 0.0:
             self.proof = self.proof.against(iterate.terms.size)
         self.proof = self.proof.updated(iterate, earlier + k)
@@ -363,9 +363,9 @@ class StallWatch:
         self.before = (math.inf, -math.inf)
 
     def by(self, iterate: Iterate, proved: float) -> bool:
-        """Whether the run stands still after one more iterate, of those that prove something.
+        """Whether the run stands still after this iterate; iterates without a bound do not count.
 
-        `proved` is what must rise: see `Certificate.progress`.
+        `proved` is the number that must rise; see `Certificate.progress`.
         """
         if iterate.lower_bound == -math.inf:
             return False
