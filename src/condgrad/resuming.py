@@ -27,10 +27,10 @@ from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, load
 
 FREE_BYTES = 200_000
-"""Data that are hashed in no time."""
+"""Up to this size, data always get a digest, since it takes no time."""
 BYTES_PER_SECOND = 5e7
-"""Data whose digest takes some hundredths of a second: what a run spends on it, unasked, for each
-second it took.
+"""A run that took s seconds gets a digest if its data have at most s times this many bytes. Then
+the digest takes a few hundredths of the time of the run.
 """
 
 
