@@ -141,7 +141,7 @@ def fit(
         str | None,
         option(
             "A,...",
-            "Strength of the penalty, for numbers.",
+            "Strength of the penalty, if the target has numbers.",
             "cross-validated",
             numbers_from=0.0,
         ),
@@ -150,7 +150,7 @@ def fit(
         str | None,
         option(
             "C,...",
-            "1 / strength of the penalty, for labels.",
+            "1 / strength of the penalty, if the target has labels.",
             "cross-validated",
             "--C",
             numbers_from=0.0,
@@ -167,7 +167,7 @@ def fit(
     ] = None,
     delta: Annotated[
         float | None,
-        option("D", "The loss is linear for residuals above it (huber).", "1.35", above=0.0),
+        option("D", "With huber: larger residuals have a linear loss.", "1.35", above=0.0),
     ] = None,
     folds: Annotated[
         int | None, option("N", "Folds of the cross-validation.", str(FOLDS), least=2)
@@ -177,7 +177,8 @@ def fit(
         bool, typer.Option("--positive", help="Allow no negative coefficients.")
     ] = False,
     groups: Annotated[
-        Path | None, option("FILE", "A table of features and groups. Whole groups become 0.")
+        Path | None,
+        option("FILE", "A table of two columns, feature and group. Whole groups become 0."),
     ] = None,
     unpenalised: Annotated[
         list[str] | None,
@@ -233,10 +234,10 @@ def fit(
     LogisticRegression. If you do not give radius or ridge, cross-validation
     chooses them. If you give several values with commas, it takes the best. The
     loss depends on the target: logistic for labels, least-squares for numbers.
-    Labels are text, or at most 10 different whole numbers with two rows each on
-    average. Columns are divided by their standard deviations. Each fold has its
-    own deviations and its own values for empty cells. The report ends with the
-    same fit in Python.
+    Labels are text, or at most 10 different whole numbers with at least two rows
+    each on average. Columns are divided by their standard deviations. In
+    cross-validation, each fold computes its own deviations and its own values for
+    empty cells. The report ends with the same fit in Python.
 
     A pattern in quotes means many files with the same columns. Dask reads and
     fits them in blocks, here or on a cluster. They need not fit into the memory
