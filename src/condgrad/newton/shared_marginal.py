@@ -7,9 +7,9 @@ direction e d_k solves
 
     (diag(R_k) - X_k diag(1/B_k) X_k') d_k = w_k q - R_k,     sum_k w_k d_k = 0,
 
-where q is the barycentre that the direction aims at: a Schur complement of the size of the support.
-Rows that carry next to nothing, or not the same in all blocks, are no matter for a quadratic; they
-take the step of iterated Bregman projections, which is ascent too.
+where q is the barycentre that the direction aims at. This takes a Schur complement of the size of
+the support. A quadratic model is useless for rows that carry almost nothing, or very different mass
+in the blocks. They take the step of iterated Bregman projections, which is ascent too.
 """
 
 from __future__ import annotations

@@ -6,13 +6,13 @@ The dual of min <c, G> + e sum G log G over G >= 0, G 1 <= a, G'1 <= b, sum G = 
 
     D(u, v, mu) = <a, u> + <b, v> + s mu - e (sum_ij exp((u_i + v_j + mu - c_ij)/e) - s).
 
-For a given v the best u and mu are known: with R_i = sum_j exp((v_j - c_ij)/e) the row sums become
-min(a_i, t R_i), t such that they add up to s. For a given u the same holds for columns. In turn,
-these are Dykstra's projections of Benamou et al. (SIAM J. Sci. Comput. 37, 2015). It is the
-transport problem with one more point on each side, which takes what is not carried, at no cost and
-without entropy.
+For a given v, the best u and mu have a closed form. With R_i = sum_j exp((v_j - c_ij)/e), the row
+sums become min(a_i, t R_i), with t such that they add up to s. For a given u, the same holds for
+the columns. Rows and columns in turn are Dykstra's projections of Benamou et al. (SIAM J. Sci.
+Comput. 37, 2015). The problem is a transport problem with one more point on each side. These points
+take the mass that is not carried, at no cost and without entropy.
 
-At small entropies projections crawl, and Newton's method takes over; see `NewtonAscent`.
+At small entropies projections are very slow. Then Newton's method takes over; see `NewtonAscent`.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """Plans that share a marginal, as barycentres of measures need them.
 
-The set has blocks X_k, one a measure b_k, side by side: X_k >= 0, X_k' 1 = w_k b_k, and X_k 1 = w_k
-p for one p that is not given: the barycentre. Its entropic problem, min <c, X> + e sum X log X, has
-a concave dual in the row potentials u_k alone, the column potentials being known in closed form.
-With B = w_k b_k,
+The set has a block X_k for each measure b_k, side by side: X_k >= 0, X_k' 1 = w_k b_k, and X_k 1 =
+w_k p. The measure p is the barycentre; it is the same for all blocks and it is not given. The
+entropic problem is min <c, X> + e sum X log X. For given row potentials u_k, the best column
+potentials have a closed form. So the dual is a concave function of the u_k alone. With B = w_k b_k,
 
     v_kj = e (log B_kj - log sum_i exp((u_ki - c_ij)/e)),     D(u) = sum_k <B_k, v_k> + mass min_i sum_k w_k u_ki,
 
-the last term being the least that any p of the right mass can make of the multipliers of X_k 1 =
-w_k p. Iterated Bregman projections (Benamou, Carlier, Cuturi, Nenna and Peyre, SIAM J. Sci. Comput.
-37, 2015) keep sum_k w_k u_k = 0: columns are scaled to B, then rows to the geometric mean of what
-the blocks have. Each is an exact ascent in one half of the variables, and D proves how good the
-plans are whatever the number of passes.
+The last term is the minimum over p of the terms of X_k 1 = w_k p. Iterated Bregman projections
+(Benamou, Carlier, Cuturi, Nenna and Peyre, SIAM J. Sci. Comput. 37, 2015) keep sum_k w_k u_k = 0.
+They scale the columns to B, then the rows to the geometric mean of the row sums of all blocks. Each
+of these is an exact ascent in one half of the variables. D proves how good the plans are, whatever
+the number of passes.
 """
 
 from __future__ import annotations

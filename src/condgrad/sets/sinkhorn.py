@@ -1,14 +1,14 @@
 """Entropic transport: min <c, G> + weight sum G log G over plans with marginals a and b.
 
-The dual of this problem is concave in the column potential v alone, the row potential u being known
-in closed form:
+For a given column potential v, the best row potential u has a closed form. So the dual of this
+problem is a concave function of v alone:
 
     u_i(v) = weight (log a_i - log sum_j exp((v_j - c_ij)/weight)),   D(v) = <a, u(v)> + <b, v>  <=  the minimum.
 
 Sinkhorn's iteration is a fixed-point map for v. It runs on scalings of the kernel K = exp((u + v -
-c)/weight), whose rows are normalised in the log domain whenever it is formed, so that nothing
-overflows; scalings that grow too far are absorbed into the potentials and the kernel is formed
-anew. Anderson's extrapolation of v is accepted only where D does not fall. What comes back is a
+c)/weight). The rows of the kernel are normalised in the log domain whenever it is formed, so that
+nothing overflows. Scalings that grow too far are absorbed into the potentials, and the kernel is
+formed again. Anderson's extrapolation of v is accepted only if D does not fall. The answer is a
 plan of exact marginals and D, whatever the number of passes.
 """
 
@@ -126,7 +126,7 @@ def height_of(c: Array) -> float:
 
 
 def finite_height(lowest: float, highest: float) -> float:
-    """highest - lowest of costs, or an error where no float holds it: no path from there ends."""
+    """highest - lowest of costs. It is an error if this is infinite: no path would end."""
     height = highest - lowest
     if not math.isfinite(height):
         raise NotFiniteError(
@@ -138,8 +138,8 @@ def finite_height(lowest: float, highest: float) -> float:
 
 
 def scaled_start(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, int]:
-    """A column potential from larger entropies, falling by four: a cold start at a small one
-    crawls.
+    """A column potential from larger entropies, each a quarter of the last. A cold start at a small
+    entropy would be very slow.
     """
     xp = namespace(c)
     v = xp.zeros_like(b)
@@ -155,8 +155,8 @@ def scaled_start(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, in
 
 
 def newton_path(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, int]:
-    """A column potential from larger entropies, falling by two, each by Newton's method: slow, and
-    it arrives.
+    """A column potential from larger entropies, each half of the last, by Newton's method. It is
+    slow, but it gets there.
     """
     v = namespace(c).zeros_like(b)
     passes = 0
@@ -172,8 +172,8 @@ def newton_path(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, int
 
 
 def normalised_rows(exponent: Array, a: Array) -> tuple[Array, Array]:
-    """exp(exponent) with its rows scaled to sums a, and the logarithms of the sums it had; spoils
-    `exponent`.
+    """exp(exponent) with its rows scaled to the sums a, and the logarithms of the sums before that.
+    `exponent` is overwritten.
     """
     xp = namespace(exponent)
     top = xp.max(exponent, axis=1)
@@ -276,8 +276,8 @@ class Scaling(AcceleratedScaling):
         )
 
     def proposed(self) -> Array:
-        """Anderson's point; after many passes Newton's, and a few passes later again where that was
-        refused.
+        """Anderson's point, or Newton's after many passes. If Newton's was refused, it is tried
+        again a few passes later.
         """
         if self.passes < self.newton_from:
             return super().proposed()
@@ -336,8 +336,8 @@ class Scaling(AcceleratedScaling):
         """The scaled kernel as a plan of exact marginals, with its cost and entropy term, in one
         pass.
 
-        The rounding of Altschuler, Weed and Rigollet (NIPS 2017), whose row part is done already:
-        heavy columns shrink, what is missing is spread by a rank-one term.
+        This is the rounding of Altschuler, Weed and Rigollet (NIPS 2017). Its row part is done
+        already. Heavy columns shrink, and the missing mass is spread by a rank-one term.
         """
         xp = namespace(self.v)
         state = self.state

@@ -24,8 +24,8 @@ the weights is a better plan.
 class StreamedTransport(Transport):
     """{G >= 0 : G 1 = a, G' 1 = b}, whose points are `StreamedPlan`s.
 
-    Its oracle is Sinkhorn's iteration in the log domain: two passes of row sums a step, nothing of
-    the size of a plan.
+    Its oracle is Sinkhorn's iteration in the log domain. A step takes two passes of row sums, and
+    nothing of the size of a plan is stored.
     """
 
     forms_points = False

@@ -93,10 +93,10 @@ def solve_by_sinkhorn(
     start: Potentials | None,
     from_itself: bool = False,
 ) -> TransportResult:
-    """min <C, G> + entropy sum G log G over plans from a to b, by Sinkhorn's algorithm alone.
+    """min <C, G> + entropy sum G log G over plans from a to b, only by Sinkhorn's algorithm.
 
     `start` are potentials of a problem nearby. `from_itself` says that sources and targets are the
-    same: one potential serves both then, which averaged iterations find.
+    same. Then one potential is enough for both, and averaged iterations find it.
     """
     C = cost.dense() if isinstance(cost, PointCost) else double(cost)
     P = sets.Transport(a, b)

@@ -1,20 +1,22 @@
 """Forbidden pairs: +inf in a cost is a pair that may not be matched.
 
-Every engine sees finite costs. A pair that no plan can use has a *barrier* for a cost, and what is
-left is a relaxation: its lower bounds are lower bounds of the problem itself, as every plan that
-avoids these pairs is a plan of it, of the same value. Its answer is moved onto the usable pairs, with
-exact marginals, and F is computed there. Where a barrier was too low for that, a higher one is taken.
+Every engine sees finite costs. A pair that no plan can use gets a large cost, a *barrier*. This is
+a relaxation: every plan that avoids these pairs is a plan of the relaxed problem, with the same
+value. So its lower bounds are lower bounds of the problem itself. Its answer is moved onto the
+usable pairs, with exact marginals, and F is computed there. If the barrier was too low for that, a
+higher one is taken.
 
-*Which pairs are usable?* Not all that are allowed: where the weights leave no choice, allowed pairs
-have mass 0 in every plan, the dual is not attained, and Sinkhorn's iteration crawls. Take one plan
-that avoids the forbidden pairs. In its residual graph an arc leads from i to j where the pair is
-allowed, and back where the plan has mass. An allowed pair has mass in some plan exactly where both of
-its ends are in one strongly connected component: a cycle through it moves mass. Each component has
-the same mass on both sides.
+*Which pairs are usable?* Not all allowed pairs are. If the weights leave no choice, some allowed
+pairs have mass 0 in every plan. Then the dual is not attained, and Sinkhorn's iteration is very
+slow. Take one plan that avoids the forbidden pairs. In its residual graph there is an arc from i to
+j if the pair is allowed, and an arc back if the plan has mass there. An allowed pair has mass in
+some plan exactly if both of its ends are in the same strongly connected component: a cycle through
+the pair moves mass. Each component has the same mass on both sides.
 
 *What if there is no such plan?* Then some sources weigh more than all targets that they may go to
-(Gale 1957; Hall's theorem for weights). The dual prices of the least mass on forbidden pairs are such
-a cut, whose two sums are compared once more, correctly rounded: that is the proof.
+(Gale 1957; Hall's theorem for weights). The dual prices of the smallest mass on forbidden pairs
+show such sources. Their sum and that of their targets are compared once more, correctly rounded:
+this is the proof.
 """
 
 from __future__ import annotations
@@ -97,9 +99,9 @@ def _or_one(values: np.ndarray) -> np.ndarray:
 
 
 def usable_pairs(allowed: np.ndarray, a: Array, b: Array, *, which: str = "") -> Usable:
-    """What plans from a to b can use of the allowed pairs; an `InfeasibleError` where there is none.
+    """The allowed pairs that plans from a to b can use; an `InfeasibleError` if there is no plan.
 
-    `which` names the problem, where it is one of several.
+    `which` names the problem, if it is one of several.
     """
     same_mass = SAME_MASS if precision(a) < 1e-10 else SAME_MASS_FLOAT32
     a = np.asarray(host(a), dtype=np.float64)
@@ -223,9 +225,9 @@ def with_barrier(cost: Array, cells: Array, barrier: float) -> Array:
 def moved_onto(cells: np.ndarray, plan: np.ndarray, cost: np.ndarray, usable: Usable) -> np.ndarray:
     """A plan of exact marginals on the usable cells near one that may have mass elsewhere.
 
-    What is elsewhere is dropped, and rows and columns are scaled in turns. A linear program places
-    what is still missing, together with a small part of the plan, which makes room: weights near a
-    and b can be met by usable pairs as well, and all of the plan is enough in any case.
+    Mass elsewhere is dropped, and rows and columns are scaled in turns. A linear program places
+    the mass that is still missing, together with a small part of the plan, which makes room. If
+    that is not enough, the part grows; the whole plan is always enough.
     """
     polytope = Transport(usable.a, usable.b)
     a = polytope.a

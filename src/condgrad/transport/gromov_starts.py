@@ -2,7 +2,7 @@
 of a plan.
 
 f sees of a plan G how the principal axes of the two spaces are matched, W_kl = <phi_k psi_l', G>.
-The product of the weights has W = 0, which is a saddle where the data are symmetric. A guess
+The product of the weights has W = 0, which is a saddle point if the data are symmetric. A guess
 matches axis k with axis k, with a sign each, or all axes at random.
 """
 

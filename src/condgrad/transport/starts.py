@@ -1,10 +1,10 @@
 """Where a transport problem starts: plans, potentials, results between other points, and coarse
 levels of its own.
 
-A dual point (v, P, Q) between some points is carried to others by inverse-distance means of the
-nearest neighbours: of v, and of the mean destinations P/a and origins Q/b. Such fields are rough,
-and a stiff Laplacian answers to roughness: so the moments are smoothed by (I + 16 L)^-1. The path
-is entered as late as the carried point allows.
+A dual point (v, P, Q) between some points is carried to other points by inverse-distance means of
+the nearest neighbours: means of v, of the mean destinations P/a and of the mean origins Q/b. Such
+fields are rough, and a stiff Laplacian makes roughness expensive. So the moments are smoothed by (I
++ 16 L)^-1. The path is entered as late as the carried point allows.
 """
 
 from __future__ import annotations
@@ -325,11 +325,11 @@ def self_start(problem: TransportProblem, cost: Any) -> tuple[Array, Array] | No
     """The potentials of transport from a measure to itself with entropy alone; None for every other
     problem.
 
-    There both potentials are one u, the fixed point of T(u)_i = e (log a_i - log sum_j exp((u_j -
-    C_ij)/e)). The derivative of T is minus a Markov matrix, whose eigenvalues are between 0 and 1
-    where exp(-C/e) is a positive kernel, as it is for squared distances. So u -> (u + T(u))/2
-    halves the error at least, whatever the entropy (Knight, Ruiz and Ucar, SIAM J. Matrix Anal.
-    Appl. 35, 2014; Feydy et al., AISTATS 2019).
+    There both potentials are the same u, the fixed point of T(u)_i = e (log a_i - log sum_j
+    exp((u_j - C_ij)/e)). The derivative of T is minus a Markov matrix. Its eigenvalues are between
+    0 and 1 if exp(-C/e) is a positive kernel, as for squared distances. So u -> (u + T(u))/2 at
+    least halves the error, whatever the entropy (Knight, Ruiz and Ucar, SIAM J. Matrix Anal. Appl.
+    35, 2014; Feydy et al., AISTATS 2019).
     """
     on = problem.g.on
     g = problem.g
@@ -373,10 +373,11 @@ def coarse_start(
     regularizers: Sequence[Any],
     solve: Callable[..., TransportResult],
 ) -> DualStart | None:
-    """The dual point of a tenth of the points, solved loosely and carried over; None where that
-    would not help.
+    """The dual point of a tenth of the points, solved loosely and carried over. None if that would
+    not help.
 
-    The weight of the Laplacian follows: as neighbours are farther apart, a smooth field costs more.
+    The weight of the Laplacian is adapted: among fewer points neighbours are farther apart, and a
+    smooth field costs more.
     """
     on = problem.g.on
     n = on.a.shape[0]

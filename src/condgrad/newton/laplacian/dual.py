@@ -277,16 +277,17 @@ class EntropicLaplacian(EntropicPath):
 
     @property
     def affordable(self) -> bool:
-        """Where CGS is not ahead: where Sinkhorn's iteration is slow, or f is stiff against the
+        """Whether CGS is likely slower: Sinkhorn's iteration is slow, or f is stiff against the
         entropy.
 
-        A product with the Hessian costs in proportion to the number of axes, and variances say less
-        of covariances, so that more products are needed; CGS takes hardly longer. So a normalised
-        Laplacian must be stiffer along more axes; a raw one, which vanishes on constants, need not.
-        Where there are fewer axes than dimensions, CGS alone pays for all of these. From a measure
-        to itself Sinkhorn's iteration is never slow: there a Laplacian must be stiff against the
-        cost. Of 27 such problems with 200 points CGS takes a seventh to two thirds of Newton's time
-        where it is softer, and longer than Newton in all but one where it is stiffer.
+        With more axes, a product with the Hessian costs more, and more products are needed, because
+        variances say less about covariances. CGS takes hardly longer. So with more axes a
+        normalised Laplacian must be stiffer. A raw one, which is 0 on constants, need not be. If
+        there are fewer axes than dimensions, only CGS pays for all dimensions.
+
+        From a measure to itself, Sinkhorn's iteration is never slow. There a Laplacian must be
+        stiff against the cost. In 27 such problems with 200 points, CGS takes a seventh to two
+        thirds of Newton's time with softer ones, and with stiffer ones longer in all cases but one.
         """
         if self.given is None:
             few = self.b.shape[0] <= SMALL_PLAN
@@ -455,10 +456,10 @@ class EntropicLaplacian(EntropicPath):
         return isinstance(self.cost, StreamedCost)
 
     def stage_gap(self, point: PlanPoint) -> float:
-        """About how large f + t g - D_t is at the rounded plan, by what is known without a product.
+        """An estimate of f + t g - D_t at the rounded plan, without a product.
 
-        Before rounding it is the Laplacian of S Xt - P and S'Xs - Q; to move what is missing costs
-        some entropies.
+        Before rounding it is the Laplacian of S Xt - P and S'Xs - Q. Moving the missing mass costs
+        some entropies more.
         """
         z = point.z
         missing = 0.5 * total(namespace(self.b).abs(point.columns - self.b))
@@ -467,8 +468,8 @@ class EntropicLaplacian(EntropicPath):
     def strain(self, point: PlanPoint) -> float:
         """The part of one row or column in `stage_gap`, in entropies of its mass; the largest.
 
-        A quadratic holds for about one entropy. The gap is small also where a few outlying points,
-        that carry little mass, are off by hundreds, and steps from there overshoot.
+        A quadratic model holds for about one entropy. The gap may be small although a few outlying
+        points with little mass are off by hundreds. Steps from there would go too far.
         """
         if self.laplacian is None:
             return 0.0
