@@ -1,17 +1,18 @@
 """g(x) = l1 |x|_1 + ridge |x|^2 with no bound on x: the penalised form.
 
-The certificate needs min <c, s> + g(s). With a ridge that is a number, by soft thresholds. With
-none it is -inf wherever |c|_inf > l1, but for what f adds: f(x) >= height - slope |x|_1 (its
-`floor`; 0 and 0 for a loss). Then there are two bounds, of which the larger is taken.
+The certificate needs min <c, s> + g(s). With a ridge this is a number, computed by soft
+thresholding. Without a ridge it is -inf if |c|_inf > l1. But f has a lower bound of its own, its
+`floor`: f(x) >= height - slope |x|_1 (for a loss both numbers are 0). This gives two bounds on F*,
+and the larger one is used.
 
-- Every solution is in a ball: (l1 - slope) |x|_1 <= F(x) - height <= F at any point, less the
-  height. So the minimum is over that ball, and a ridge counts there as well.
-- Two lower bounds of f, the tangent plane and the floor, have mixtures that are lower bounds too,
+- Every solution lies in a ball: (l1 - slope) |x|_1 <= F(x) - height, which is at most F at any
+  point minus the height. So the minimum can be taken over this ball. A ridge counts there as well.
+- The tangent plane and the floor are lower bounds on f, so their mixtures are lower bounds too:
 
-      f(s) >= t (offset + <c, s>) + (1 - t) (height - slope |s|_1),
+      f(s) >= t (offset + <c, s>) + (1 - t) (height - slope |s|_1).
 
-  and for t with t |c|_inf + (1 - t) slope = l1 the right side plus l1 |s|_1 is at least
-  t offset + (1 - t) height. That is the dual point scaled by t.
+  Choose t such that t |c|_inf + (1 - t) slope = l1. Then the right side plus l1 |s|_1 is at least
+  t offset + (1 - t) height. This is the dual point, scaled by t.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Norms as g: the composite conditional gradient of Harchaoui, Juditsky and Nemirovski (Math. Prog.
 152, 2015).
 
-On a set that stays whole when coordinates (or singular values) shrink, `min <c, s> + weight |s|` is
-the linear problem for the soft-thresholded c: the penalty pays `weight` for each unit that moving
-along c gains.
+Take a set whose points stay inside if their coordinates (or singular values) shrink. On it,
+`min <c, s> + weight |s|` is the linear problem for the soft-thresholded c: moving one unit along a
+coordinate gains |c_i| and costs `weight`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Norm(Simple):
 
     @abstractmethod
     def masked(self, s: Array, soft: Array) -> Array:
-        """s without the parts where the thresholded direction is zero."""
+        """s with 0 in all parts in which the thresholded direction is 0."""
 
     def value(self, x: Array) -> float:
         return self.weight * self.norm(x)
