@@ -60,7 +60,9 @@ from condgrad.smooth.folding import FoldedLoss
 from condgrad.smooth.offset import WithOffset
 
 MOST_SAMPLES: dict[type[Composite], int] = {LeastSquares: 2500, SquaredHinge: 1000}
-"""Samples up to which a step, with equations or a quadratic program in as many variables, pays."""
+"""With more samples, the dual with one variable for each sample is not used: a step solves
+equations, or a quadratic program, in as many variables.
+"""
 
 
 def is_worth_it(composite: Composite, ridge: float) -> bool:
