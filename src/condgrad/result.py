@@ -144,7 +144,7 @@ class Trace:
         return pandas.DataFrame({column: self[column] for column in self.columns})
 
     def to_csv(self, path: str | Path) -> None:
-        """The trace as a CSV file."""
+        """Write the trace to a CSV file."""
         with Path(path).open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(self.columns)
@@ -482,7 +482,7 @@ class AnswerOfRun:
 
     @property
     def message(self) -> str:
-        """The same as a sentence."""
+        """Why the run ended, as a sentence."""
         return self.result.message
 
     @property
@@ -502,5 +502,5 @@ class AnswerOfRun:
 
     @property
     def trace(self) -> Trace:
-        """The run by column."""
+        """The run, with one row for each iteration; see `Trace`."""
         return self.result.trace

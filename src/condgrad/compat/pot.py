@@ -613,8 +613,8 @@ class _PotTransport(_PotArguments, PlanTransformer):  # type: ignore[misc]
 
     @property
     def cost_(self) -> Array:
-        """The cost between all samples by the metric and its norm, formed when asked for; what
-        classes that differ add is no part of it.
+        """The cost between all samples, from `metric` and `norm`, computed at each use. It does not
+        have the extra cost between different classes.
         """
         if "result_" not in vars(self):
             raise AttributeError(f"this {type(self).__name__} is not fitted: it has no cost yet")

@@ -236,8 +236,8 @@ class ConstrainedLogisticRegression(RadiusFit, LogisticClassifier):
         or more (multi_class="multinomial").
     impute : {"median", "mean"}, optional
         Replace each missing entry (NaN) of X by the median or the mean of its feature. By default a
-        missing entry is an error. The median or mean is that of the samples of the fit, and
-        `predict` uses it too. In a search, each fold uses its own training samples. Not for data of
+        missing entry is an error. It is computed from the samples of the fit, and `predict`
+        uses it too. In a search, each fold uses its own training samples. Not for data of
         Dask.
     positive : bool, default False
         Allow no negative coefficients.

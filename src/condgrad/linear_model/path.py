@@ -208,9 +208,9 @@ def path(
     n_radii : int, default 50
         The number of radii in the default grid.
     ridge : float, optional
-        The weight of |coef|_2^2, at least 0. The default is 0.5; 0 is the lasso. (For ridge=0, the
-        default grid of radii is that of a small ridge: a thousandth of the sum of squares of a
-        typical feature. Without a ridge and a constraint there may be no solution.)
+        The weight of |coef|_2^2, at least 0. The default is 0.5; 0 is the lasso. (Without a ridge
+        and a constraint there may be no solution. So for ridge=0, the default grid of radii is
+        computed with a small ridge: a thousandth of the sum of squares of a typical feature.)
     alphas : int or array, optional
         Penalties in place of the radii and the ridge: an array, or the number of alphas on a
         geometric grid. The largest alpha of the grid is just large enough to make all coefficients

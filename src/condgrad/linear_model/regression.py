@@ -103,8 +103,8 @@ class ConstrainedElasticNet(RadiusFit, LinearRegressor):
         says so. A factor of 0 does not work with data of Dask or with `positive`.
     impute : {"median", "mean"}, optional
         Replace each missing entry (NaN) of X by the median or the mean of its feature. By default a
-        missing entry is an error. The median or mean is that of the samples of the fit, and
-        `predict` uses it too. In a search, each fold uses its own training samples. Not for data of
+        missing entry is an error. It is computed from the samples of the fit, and `predict`
+        uses it too. In a search, each fold uses its own training samples. Not for data of
         Dask.
     positive : bool, default False
         Allow no negative coefficients.

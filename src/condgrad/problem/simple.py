@@ -69,7 +69,7 @@ class Simple(ABC):
 
     @abstractmethod
     def along(self, x: Array, directions: Array) -> Restriction:
-        """g restricted to x + sum_i a_i directions[i]."""
+        """g at x + sum_i a_i directions[i], as a function of the numbers a."""
 
     @property
     def has_gradient(self) -> bool:

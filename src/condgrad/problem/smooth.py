@@ -98,8 +98,7 @@ class Smooth(ABC):
         return 0.0 if self.space is None else self.space.unit
 
     def unit_at(self, x: Array) -> float:
-        """The rounding unit of f and its gradient at x: that of x or of the data, whichever is
-        coarser.
+        """The rounding unit of f and its gradient at x: the coarser one of x and the data.
 
         If f has float32 data but computes in float64 whenever x is in float64, only the rounding
         unit of x counts.
@@ -108,7 +107,7 @@ class Smooth(ABC):
 
     @property
     def smoothness(self) -> float | None:
-        """L with |grad f(x) - grad f(y)|_2 <= L |x - y|_2, if known."""
+        """The number L with |grad f(x) - grad f(y)|_2 <= L |x - y|_2; None if not known."""
         return None
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
@@ -118,7 +117,7 @@ class Smooth(ABC):
 
     @property
     def weighted_terms(self) -> tuple[tuple[float, Smooth], ...]:
-        """The weights and terms whose sum is f; f itself if it is not a sum."""
+        """Pairs of weights and terms that add up to f. If f is not a sum: f with the weight 1."""
         return ((1.0, self),)
 
     def __add__(self, other: Smooth) -> Smooth:

@@ -89,7 +89,7 @@ class SearchState:
 
     @property
     def rounding(self) -> float:
-        """The rounding error of F. It is that of |f| + |g|, since f and g may cancel in F."""
+        """The rounding error of F. It is computed from |f| + |g|, since f and g may cancel in F."""
         size = abs(self.here.value) + abs(self.value - self.here.value)
         return ROUNDING_UNITS * precision(self.x) * size
 

@@ -78,7 +78,7 @@ class L1Ball(Ball):
         return self.project_by_arrays(x)
 
     def project_by_arrays(self, x: Array) -> Array:
-        """`project` by operations on whole arrays."""
+        """The same as `project`, by operations on whole arrays."""
         xp = namespace(x)
         sizes = xp.abs(x)
         if total(sizes) <= self.radius:

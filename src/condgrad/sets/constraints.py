@@ -174,7 +174,10 @@ class Polytope(Set):
         return Answer(point, bound, value=0.0, magnitude=magnitude)
 
     def priced(self, c: Array, prices: Prices) -> Answer:
-        """The bound on <c, s> that prices prove. The point is only feasible, not a minimiser."""
+        """The lower bound on <c, s> that given prices (dual variables) prove.
+
+        The point of the answer is only feasible, not a minimiser.
+        """
         costs = double(host(c))
         prices = Prices(np.minimum(prices.ub, 0.0), prices.eq)
         bound, magnitude = (self._unit * each for each in self._bound(costs, prices))
@@ -232,7 +235,7 @@ class Polytope(Set):
     def prices_at(self, at: InnerPoint | None, unit: float) -> Prices:
         """The prices (dual variables) at a point of an interior-point method; 0 without a point.
 
-        `unit` is the unit of F in which its prices are.
+        The prices of the point are in units of `unit`, a number in the unit of F.
         """
         if at is None:
             return Prices(np.zeros(len(self.b_ub)), np.zeros(len(self.b_eq)))

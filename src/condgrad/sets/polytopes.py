@@ -224,7 +224,7 @@ class WeightedL1Ball(Set):
         return space.full(0.0)
 
     def violation(self, x: Array) -> float:
-        """The norm minus the radius, in the unit of x; 0 inside the set."""
+        """The norm minus the radius, divided by the largest weight; 0 inside the set."""
         excess = self.norm(x) - self.radius
         return max(0.0, excess / float(namespace(self.weights).max(self.weights)))
 

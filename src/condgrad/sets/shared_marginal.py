@@ -117,7 +117,7 @@ class SharedMarginal(Set):
         return max(0.0, -float(xp.min(x)), columns, *rows)
 
     def rounded(self, x: Array, p: Array) -> Array:
-        """A point of the set near a nonnegative x whose shared marginal is p, of the set's mass."""
+        """A point of the set with the shared marginal p, near a nonnegative x."""
         result = namespace(x).empty_like(x)
         columns = like(self.columns, x)
         for w, block in zip(self.weights.tolist(), self.blocks, strict=True):

@@ -140,7 +140,7 @@ class SumOverBlocks(Smooth):
 
     @cached_property
     def moments(self) -> tuple[Array, Array, float]:
-        """sum w K^2 and sum w K for each column, and sum w."""
+        """The sums of w K^2 and of w K for each column, and the sum of w."""
         squares, sums = self._plain_moments
         inner = self.data.inner
         return inner(inner(squares)), inner(sums), self.mass

@@ -94,8 +94,8 @@ class BlockwiseMultinomial(SumOverBlocks):
 
     @classmethod
     def of_labels(cls, Z: Any, y: Any, **options: Any) -> BlockwiseMultinomial:
-        """The loss of labels of any kind; the columns of X are the classes in sorted order,
-        `classes`.
+        """The loss of labels of any kind. The columns of X are the classes in sorted order; this is
+        the attribute `classes`.
         """
         y = as_array(y)
         classes = np.asarray(dask("array").unique(y).compute()) if is_dask(y) else np.unique(y)

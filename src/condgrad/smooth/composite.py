@@ -131,19 +131,19 @@ class Composite(Smooth):
 
     @cached_property
     def by_row(self) -> Matrix:
-        """K, where it is sparse in a form that has one row after the other."""
+        """K; if it is sparse, in a form that stores one row after the other."""
         return self.K if is_dense(self.K) else scipy.sparse.csr_array(self.K)
 
     @cached_property
     def by_column(self) -> Matrix:
-        """A sparse K in a form that has one column after the other, so that some are copied fast."""
+        """A sparse K in a form that stores one column after the other, so that some are copied
+        fast.
+        """
         return scipy.sparse.csc_array(self.K)
 
     @cached_property
     def transposed(self) -> Matrix:
-        """K'; for a sparse K an object of its own, which takes as long to make as a short product
-        takes.
-        """
+        """K'. For a sparse K it is a new object, and making it takes as long as a short product."""
         return self.K.T
 
     @cached_property
@@ -178,15 +178,13 @@ class Composite(Smooth):
         unit: float | None = None,
         curvature: float | None = None,
     ) -> Any:
-        """The size of the terms of <K'theta, y> before they cancel, from numbers at x and at y, or
-        arrays of them.
+        """The size of the terms of <K'theta, y> before they cancel, from numbers at x and at y.
 
-        `unit` is the rounding unit at x, by default that of the data; `curvature` that of h at x,
-        by default its bound.
+        The arguments may also be arrays of such numbers. `unit` is the rounding unit at x, by
+        default the unit of the data. `curvature` is the curvature of h at x, by default its bound.
 
-        A unit in an entry of K'theta is one of |K_j| |theta|. Where theta itself is nothing but the
-        rounding of K x, as in interpolation, it is no larger than the curvature times that
-        rounding.
+        The rounding error of an entry of K'theta is a unit of |K_j| |theta|. If theta is only the
+        rounding of K x, as in interpolation, it is at most the curvature times this rounding.
         """
         unit = self.space.unit if unit is None else unit
         curvature = self.h.curvature_bound if curvature is None else curvature

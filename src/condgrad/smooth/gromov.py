@@ -163,7 +163,7 @@ class GromovWasserstein(Smooth):
         self.size += 2.0 * self.A.norm(self.a) * self.B.norm(self.b)
 
     def times(self, G: Array) -> Array:
-        """A G B' + A' G B, whose product with G is twice the quadratic part of -f."""
+        """A G B' + A' G B. Its inner product with G is twice the quadratic part of -f."""
         A = self.A.core
         B = self.B.core
         n, m = G.shape
