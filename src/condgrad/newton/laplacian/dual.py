@@ -96,12 +96,12 @@ than this share of the mass.
 """
 STARVED, OVERFULL = 1e-3, 3.0
 """If a column has less than the first share of its mass, a Sinkhorn step is taken instead of a
-Newton step. So it is, with a Laplacian, if a column has more than the second.
+Newton step. With a Laplacian, the same is done if a column has more than the second share.
 """
 ROUGH_GAP, ROUGH_COLUMNS = 1e-3, 1e-4
-"""As long as the column sums are off by more than the first share of the mass, the second is
-accurate enough for them, so products may have a lower precision. The bound on their error is seldom
-attained.
+"""As long as the column sums are off by more than the first share of the mass, they may have a
+relative error of the second number. So products may have a lower precision. The bound on this error
+is seldom attained.
 """
 FARTHEST = 1e7
 """A step that moves a potential by more entropies than this is shortened to it. Otherwise the

@@ -50,8 +50,8 @@ SMALL_PLAN = 128
 eigenvectors of K and two steps.
 """
 LARGE_EIGENVALUE = 0.8
-"""More vectors are computed as long as the smallest eigenvalue found of K is above this. A vector
-costs 1/16 of a pass. If the eigenvalues above l are known, conjugate gradients take about
+"""More vectors are computed as long as all eigenvalues of K that were found are above this. A
+vector costs 1/16 of a pass. If the eigenvalues above l are known, conjugate gradients take about
 ln(2/accuracy)/sqrt(4 (1 - l)) steps.
 """
 FIRST_RANK, LARGEST_RANK = 32, 128
