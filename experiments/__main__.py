@@ -212,13 +212,14 @@ def site(
         list[str] | None, typer.Option(metavar="NAME", help="Measure only this. Can be repeated.")
     ] = None,
     draw: Annotated[
-        bool, typer.Option("--draw", help="Measure nothing: draw and write the kept numbers.")
+        bool, typer.Option("--draw", help="Measure nothing: use the stored numbers.")
     ] = False,
 ) -> None:
     """Measure the numbers and pictures of the README and the site.
 
-    Keeps numbers in docs/numbers.json, draws docs/measured, and writes the parts of
-    the pages that are marked as measured. Takes about ten minutes on one thread.
+    Stores the numbers in docs/numbers.json, draws the pictures in docs/measured, and
+    writes the parts of the pages that are marked as measured. Takes about ten
+    minutes on one thread.
 
     [bold]Examples[/bold]
       python -m experiments site
@@ -240,7 +241,7 @@ def gates(
     against: Annotated[
         str | None,
         typer.Option(
-            metavar="COMMIT", help="The old side.", show_default="before the engine was replaced"
+            metavar="COMMIT", help="The old commit.", show_default="before the engine was replaced"
         ),
     ] = None,
     rows: Annotated[
@@ -265,26 +266,27 @@ def gates(
         bool,
         typer.Option(
             "--rivals",
-            help="The new side must also be faster than skglm, which is told the penalty.",
+            help="The new side must also be faster than skglm, which gets the right penalty.",
         ),
     ] = False,
     keep: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Keep the compiled code of the old side here, for the next run."
+            metavar="FOLDER", help="Keep the compiled code of the old side here for later runs."
         ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The file for all rows, as JSON.")
     ] = None,
 ) -> None:
-    """Compare the times of an old commit and these files, and show which fits are slower.
+    """Compare the speed of these files with an old commit, and show which fits are slower.
 
-    Two processes run in turns, on one thread. Times are the best CPU milliseconds
-    of several turns. These are the limits: a fit of 5 ms or more may take 1.3 times
-    as long, a shorter fit 3 ms more, a path or a search 1.6 times as long. The
-    geometric mean may be 1.25. The new side must certify all that the old side
-    certifies. A row that fails is measured once more.
+    The old and the new side run in turns, in two processes on one thread. A time
+    is the best CPU time of several turns. These are the limits for the new side: a
+    fit of 5 ms or more may take 1.3 times as long, a shorter fit 3 ms more, and a
+    path or a search 1.6 times as long. On geometric average, fits may take 1.25
+    times as long. The new side must certify all that the old side certifies. A row
+    that fails is measured once more.
 
     [bold]Examples[/bold]
       python -m experiments gates --quick
@@ -359,8 +361,8 @@ def budgets(
     """Count the size and the complexity of a part of the package.
 
     Counts lines, tokens of code, branches, numbers other than 0, 1, 2, 0.5 and -1,
-    and imports that are circular or reach into a folder. On request it also shows
-    the time to compile, and the files that a fit runs through.
+    and imports that are circular or reach into another folder. On request it also
+    shows the time to compile, and the files that a fit runs through.
 
     [bold]Examples[/bold]
       python -m experiments budgets

@@ -354,7 +354,7 @@ SETS = {
     "box of two shapes": (
         lambda: cg.sets.Box([0.0, 0.0], [1.0, 1.0, 1.0]),
         ValueError,
-        r"lower.*\(2,\).*upper.*\(3,\)",
+        r"lower and upper.*\(2,\) and \(3,\)",
     ),
     "box of nothing": (lambda: cg.sets.Box([], []), ValueError, r"lower.*\(0,\)"),
     "masses differ": (
@@ -909,7 +909,11 @@ class TestTwoLibraries:
             )
 
     def test_targets(self, torch: ModuleType) -> None:
-        check(lambda: cg.smooth.LeastSquares(A, torch.tensor(Y)), TypeError, r"y is a torch tensor")
+        check(
+            lambda: cg.smooth.LeastSquares(A, torch.tensor(Y)),
+            TypeError,
+            r"y must be of the same library.*torch tensor",
+        )
 
     def test_cost_and_plans(self, torch: ModuleType) -> None:
         plans = cg.simple.Zero(on=cg.sets.Transport([0.5, 0.5], [0.5, 0.5]))

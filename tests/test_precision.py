@@ -351,7 +351,7 @@ def test_weights_that_float32_has_no_digits_for_are_told_where_a_loss_saturates(
     A = np.full((1, 10), 220.0, np.float32)
     f = cg.smooth.Logistic(A, np.float32([1.0]), sample_weight=[1e-33])
     on = cg.sets.Box(np.full(10, 0.01, np.float32), np.full(10, 1.0, np.float32))
-    with pytest.raises(ValueError, match="float32 data have digits"):
+    with pytest.raises(ValueError, match="float32 data are only precise from"):
         cg.minimize(f, cg.simple.Ridge(1e-33, on=on), method="cgs")
 
 

@@ -197,7 +197,7 @@ def test_streamed_plans_are_no_arrays_to_save(tmp_path: Path) -> None:
         lambda: cg.minimize(*dense.problem, start=streamed),
     )
     for call in calls:
-        with pytest.raises(TypeError, match="a streamed plan is no array"):
+        with pytest.raises(TypeError, match="a streamed plan is not an array"):
             call()
     assert not list(tmp_path.iterdir())
 

@@ -75,7 +75,7 @@ def test_a_polytope_is_a_structure_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("f", "g", "reason"),
     [
-        (SQUARES, cg.simple.L1Norm(0.1, on=BALL), "L1Norm.* is no quadratic"),
+        (SQUARES, cg.simple.L1Norm(0.1, on=BALL), "L1Norm.* is not quadratic"),
         (SQUARES + SQUARES, cg.simple.Zero(on=BALL), "is not a multiple of one loss"),
         (cg.smooth.Linear([1.0]), cg.simple.Zero(on=BALL), "is not a loss"),
     ],

@@ -1,30 +1,31 @@
 """The proof in every answer: F* lies between `lower_bound` and `value`.
 
-Two questions about numbers are settled here and nowhere else.
+F = f + g is the objective and F* its minimum over the set. Three questions are settled here.
 
-*What is a gap measured against?* Against the scale of F, which follows the units of the problem:
-the larger of
-|f| + |g| at the answer and a hundredth of |f| + |g| at the null point. The null point is the point of the set nearest
-to the origin, or the set's own start where it has no projection; where f and g both vanish there,
-the start of the run. So multiplying f and g by a constant changes no decision; where f and g
-cancel, as a cost and an entropy do, the scale does not; and where F* is 0, as in interpolation, or
-the run starts near the solution, the gap is measured against what the null model loses. Lasso
-solvers do that too, with |y|^2/2; here a hundredth of it counts, since a null model that is far
-worse than all else (a stiff regulariser, data far from 0) should not make every point look good.
+*When is a gap small?* The gap is compared with the scale of F. The scale is the larger of two
+numbers: |f| + |g| at the answer, and a hundredth of |f| + |g| at the null point. The null point is
+the point of the set nearest to the origin, or the set's own start point if it has no projection. If
+f and g are both 0 there, the start of the run takes its place. This has three consequences:
 
-*What is proved where f is not convex?* A tangent is no bound then. What stands is that x itself is
-stationary up to
+- If f and g are multiplied by a constant, no decision changes.
+- If f and g nearly cancel in F, as a cost and an entropy do, the scale does not vanish.
+- If F* is 0, as in interpolation, the gap is compared with the loss of the null model. Lasso
+  solvers do the same with |y|^2/2. Here only a hundredth counts. Otherwise a very bad null model
+  (a stiff regulariser, data far from 0) would make every point look good.
 
-    stationarity = <c, x> + g(x) - min_s [<c, s> + g(s)],  c = grad f(x),
+*What is proved if f is not convex?* Then a tangent of f is no lower bound. What is proved is how
+nearly stationary x is:
 
-which is never below 0, and 0 at stationary points alone. It is F(x) less the `tangent_bound` at x,
-so that an inexact oracle and rounding make it larger, never smaller. It belongs to its point: the
-answer is a point with its own gap, never the best value beside the least gap of another iterate.
+    stationarity = <c, x> + g(x) - min_s [<c, s> + g(s)],  c = grad f(x).
 
-*What may rounding have done to a bound?* A few units of the terms of the bound, taken before they
-cancel. That much is given away, so that the inequality survives floating-point arithmetic. Terms
-below the smallest normal number count as that number: they are rounded to a multiple of its last
-digit. Thresholds of rounding are in `rounding.py`.
+This number is never negative, and it is 0 only at stationary points. It is computed as F(x) minus
+the `tangent_bound` at x. So an inexact oracle and rounding make it larger, never smaller. The
+reported number belongs to the answer itself, and not to another iterate.
+
+*How much may rounding have changed a bound?* By a few rounding units of the terms of the bound,
+taken before they cancel. This amount is subtracted from the bound, so that the inequality holds in
+floating-point arithmetic. A term below the smallest normal number counts as that number, because it
+is rounded to a multiple of its last digit. `rounding.py` has the thresholds.
 """
 
 from __future__ import annotations
@@ -46,27 +47,26 @@ from condgrad.arrays import (
 from condgrad.errors import ContradictionError, NotFiniteError
 from condgrad.rounding import CONTRADICTION, ROUNDING_UNITS
 
-NOT_AS_IT_SAYS = "the gradient of f is wrong, or f is not convex, which convex=False says"
-"""What a value below a tangent of f means."""
+NOT_AS_IT_SAYS = "the gradient of f is wrong, or f is not convex: then say convex=False"
+"""What it means if f has a value below one of its tangents."""
 NULL_SHARE = 0.01
-"""The part of |f| + |g| at the null point that is taken to be left where the answer has less."""
+"""The scale of F is never below this share of |f| + |g| at the null point."""
 
 
 def tangent_bound(offset: float, oracle_bound: float, noise: float) -> float:
     """Lemma 2 of the paper: F* >= f(x) - <c, x> + min_s [<c, s> + g(s)], c = grad f(x).
 
-    The minimum may be replaced by any lower bound on it, which is what keeps the inequality true
-    under inexact oracles. What rounding may have added is given away.
+    The inequality stays true if a lower bound replaces the minimum, so oracles may be inexact. What
+    rounding may have added (`noise`) is subtracted.
     """
     return offset + oracle_bound - noise
 
 
 def check_tangent(there: Any, height: float, noise: float, unit: float) -> None:
-    """An error where f is below one of its tangents by more than rounding explains, and so is not
-    convex.
+    """Raise an error if f is below one of its tangents by more than rounding explains.
 
-    `there` is the evaluation of f, and `noise` the rounding of the tangent; that of f is asked for
-    only where it decides.
+    Such an f is not convex. `there` is the evaluation of f, and `noise` is the rounding error of
+    the tangent. The rounding error of f is computed only if it decides.
     """
     value = there.value
     short = height - value
@@ -86,18 +86,18 @@ def rounding_noise(unit: float, *terms: float) -> float:
 
 
 def subnormal_size(x: Any) -> float:
-    """The size that rounding sees in terms over the entries of x below the smallest normal number.
+    """The size of terms for the rounding of numbers below the smallest normal number.
 
-    A number that small is off by up to a rounding unit of the smallest normal number. So is each
-    product with an entry of x; and the factor of that entry, a cost or a price, is off by as much
-    before it is multiplied.
+    Such a number is off by up to a rounding unit of the smallest normal number. So is each product
+    with an entry of x. The other factor, a cost or a price, may also be off by as much before it is
+    multiplied.
     """
     largest = x.largest_entry if hasattr(x, "largest_entry") else largest_size(x)
     return smallest(x) * math.prod(x.shape) * (1.0 + largest)
 
 
 class TangentPlane(NamedTuple):
-    """What the oracle answers where f is linearised at a point x, and what that proves."""
+    """The oracle's answer if f is linearised at a point x, and the bound that it proves."""
 
     answer: Any
     there: Any
@@ -106,7 +106,7 @@ class TangentPlane(NamedTuple):
     bound: float
     """The `tangent_bound` at x."""
     noise: float
-    """What rounding may have done to that bound and to F(x); given away in the bound already."""
+    """The rounding error of this bound and of F(x); it is subtracted from the bound already."""
 
     @property
     def point(self) -> Array:
@@ -126,10 +126,10 @@ def linearised(
     warm: Any = None,
     accuracy: float = 0.0,
 ) -> TangentPlane:
-    """Ask the oracle at x, where f is `here` with the gradient c, and prove Lemma 2.
+    """Ask the oracle at x, where f is `here` with the gradient c, and compute the bound of Lemma 2.
 
-    `value` is F(x), or a better one, and `g_size` is `g.magnitude` at x. `x` is None for a mixture
-    of plans that is never formed: the sizes of its entries are those of the oracle's point.
+    `value` is F(x), or a smaller value of F. `g_size` is `g.magnitude` at x. `x` is None for a
+    mixture of plans that is never formed: then the sizes of the oracle's point are used.
     """
     answer = g.beside(f, here, value).argmin(c, warm=warm, accuracy=accuracy)
     s = answer.point
@@ -153,8 +153,8 @@ def linearised(
 
 
 def gains_in_double(f: Any, g: Any, x: Array) -> bool:
-    """Whether F and its bound have more digits at x in float64 than they have at x: f has float32
-    data then.
+    """Whether F and its bound have more digits if x is converted to float64. f has float32 data
+    then.
     """
     if not is_formed(x) or f.has_rounded_data or not (f.widens and g.widens):
         return False
@@ -162,13 +162,13 @@ def gains_in_double(f: Any, g: Any, x: Array) -> bool:
 
 
 def proved_in_double(proof: Certificate, f: Any, g: Any, x: Array) -> Certificate:
-    """The proof with F at its point, and with the bound that Lemma 2 proves at x, in float64; f
-    must gain by that.
+    """The proof with the value of F and the bound of Lemma 2 at x computed in float64.
 
-    A bound from float32 data gives away a float32 unit of |K_j| |theta| times the size of the set,
-    however small x is. In float64 what is left is the slope at x, which is rounded to float32,
-    times that size. Rounding may have led x out of the set, and F below its minimum there: by the
-    slopes along x at most, which are given away as well.
+    It needs `gains_in_double`. From a bound in float32, a float32 unit of |K_j| |theta| times the
+    size of the set is subtracted, even if x is small. In float64 only the slope at x, which is
+    rounded to float32, times this size is left. But rounding to float32 may have moved x out of the
+    set, where F may be below its minimum. It is lower by at most the rounding of x times the
+    slopes, which is subtracted too.
     """
     point = double(x)
     here = f.at(point)
@@ -202,17 +202,15 @@ class Terms(NamedTuple):
     f: float
     g: float
     repair: float = 0.0
-    """What F may be more at a point of the set, where x is in it but for rounding; see
+    """How much larger F may be at an exact point of the set, if x is in it only up to rounding; see
     `StreamedPlan`.
     """
     afresh: bool = False
-    """Whether both were computed at x itself, from the data, rather than from their values at other
-    points.
-    """
+    """Whether both were computed at x itself, and not from their values at other points."""
 
     @classmethod
     def at(cls, x: Array, f_here: Any, g: Any, g_value: float | None = None) -> Terms:
-        """f and g at x, from the evaluation of f there and, where it is known, the value of g."""
+        """f and g at x, from the evaluation of f there and the value of g, if it is known."""
         g_value = g.value(x) if g_value is None else g_value
         return cls(
             f_here.value, g_value, x.repair(f_here, g, g_value) if hasattr(x, "repair") else 0.0
@@ -220,7 +218,7 @@ class Terms(NamedTuple):
 
     @property
     def value(self) -> float:
-        """F(x), and what making x exact may add."""
+        """F(x) plus `repair`."""
         return self.f + self.g + self.repair
 
     @property
@@ -235,17 +233,17 @@ class Candidate(NamedTuple):
     point: Array
     terms: Terms
     noise: float = 0.0
-    """What rounding may have done to these: their terms may be far larger than those at the iterate."""
+    """The rounding error of these terms. They may be far larger than those at the iterate."""
 
 
 class Effort(NamedTuple):
-    """What a run has spent so far, counted alike for all methods."""
+    """What a run has spent so far, counted in the same way for all methods."""
 
     evaluations: int
-    """Points at which f was computed afresh, not from its values at other points."""
+    """At how many points f was computed afresh, not from its values at other points."""
     oracle_calls: int
-    """Partially linearised problems solved; for Newton's method the evaluations of its dual
-    function, one each.
+    """How many partially linearised problems were solved. Newton's method counts each evaluation of
+    its dual function.
     """
     inner_iterations: int
     """Steps inside oracles, and inside the equations or models of the method itself."""
@@ -261,14 +259,15 @@ NO_EFFORT = Effort(0, 0, 0)
 
 
 class Iterate(NamedTuple):
-    """What a method shows of an iteration."""
+    """What a method reports about an iteration."""
 
     x: Array
     terms: Terms
     """f and g at x."""
     lower_bound: float
-    """The `tangent_bound` at x, a lower bound on F* where f is convex; -inf where no time was left
-    for the oracle.
+    """The `tangent_bound` at x. If f is convex, it is a lower bound on F*.
+
+    It is -inf if no time was left for the oracle.
     """
     gradient: Array
     """grad f(x), or None from a method that has none."""
@@ -276,10 +275,9 @@ class Iterate(NamedTuple):
     """How far the last step went to reach x."""
     effort: Effort
     noise: float
-    """What rounding may have done to the bound; given away there already."""
+    """The rounding error of the bound; it is subtracted there already."""
     candidate: Candidate | None = None
-    """The oracle's point, where its value comes for free: the gap there is a Bregman divergence of
-    f.
+    """The oracle's point, if its value comes for free. The gap there is a Bregman divergence of f.
     """
 
     @property
@@ -290,7 +288,7 @@ class Iterate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The best point and the best lower bound seen so far, and who proved each.
+    """The best point and the best lower bound seen so far, and where each was found.
 
     Attributes
     ----------
@@ -305,10 +303,9 @@ class Certificate:
     noise : float
         The largest error that rounding may have caused in the value and the bound.
     value_from, bound_from : str
-        Which point of which iteration they come from, in words.
+        The point and the iteration that they come from, in words.
     stationarity : float or None
-        Where f is not convex, how far x is from a stationary point: the gap of x itself. None where
-        f is convex.
+        If f is not convex, a bound on how far x is from a stationary point. None if f is convex.
     bound_noise : float
         The largest error that rounding may have caused in the bound, at the point that proves it.
 
@@ -347,33 +344,35 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """At least F(x) - F*, always."""
+        """The value minus the lower bound. It is always at least F(x) - F*."""
         return self.value - self.lower_bound
 
     @property
     def scale(self) -> float:
-        """What the gap is measured against: |f| + |g| at x, or a hundredth of |f| + |g| at the null
-        point, whichever is larger.
+        """The number that the gap is divided by: |f| + |g| at x, or a hundredth of |f| + |g| at the
+        null point, whichever is larger.
         """
         return max(self.terms.size, NULL_SHARE * self.null_size)
 
     @property
     def relative_gap(self) -> float:
-        """gap / scale. Where the scale is 0 there is nothing to compare with: a gap that is only
-        rounding counts as 0.
+        """gap / scale.
+
+        If the scale is 0, the result is 0 if rounding explains the gap, and infinity otherwise.
         """
         return self._over_scale(self.gap)
 
     @property
     def relative_stationarity(self) -> float:
-        """stationarity / scale, in the same way; inf where f is convex, since there the gap is the
-        proof.
+        """stationarity / scale, computed like `relative_gap`.
+
+        It is infinite if f is convex, because then the gap is the proof.
         """
         return math.inf if self.stationarity is None else self._over_scale(self.stationarity)
 
     @property
     def progress(self) -> float:
-        """The number that rises when a run makes progress: the bound, or minus the stationarity
+        """A number that rises when a run makes progress: the lower bound, or minus the stationarity
         gap.
         """
         return self.lower_bound if self.stationarity is None else -self.stationarity
@@ -443,14 +442,14 @@ class Certificate:
         return replace(moved, stationarity=stationarity, noise=noise, bound_noise=noise)
 
     def against(self, null_size: float) -> Certificate:
-        """The same proof with its gap measured against another null point."""
+        """The same proof with |f| + |g| at another null point."""
         return replace(self, null_size=null_size)
 
     def without_rounding(self, iterate: Iterate) -> Certificate:
-        """This certificate with the largest bound that the iterate could have in float64: the
-        allowance for rounding is added back, and as much again for errors.
+        """This certificate with the largest bound that the iterate could have in float64.
 
-        If this certificate would be a proof, only rounding keeps the iterate from one.
+        The allowance for rounding is added back, and as much again for errors. If the result meets
+        the stopping rule, only rounding kept the iterate from meeting it.
         """
         bound = min(self.value, iterate.lower_bound + 2.0 * iterate.noise)
         if self.stationarity is not None:
@@ -462,12 +461,11 @@ class Certificate:
         return replace(self, terms=terms).consistent("at the answer ")
 
     def consistent(self, where: str) -> Certificate:
-        """This certificate, with its bound lowered if it exceeds the value by no more than rounding
-        explains.
+        """This certificate; its bound is lowered if it exceeds the value because of rounding.
 
         A bound above a value is wrong by at least the difference. So the bound is moved below the
-        value by the same amount. A gap of 0 is never claimed where rounding errors are known to be
-        larger.
+        value by the same amount. A gap of 0 is never claimed if rounding errors are known to be
+        larger. If rounding cannot explain the excess, there is an error.
         """
         excess = self.lower_bound - self.value
         if not excess > 0.0:

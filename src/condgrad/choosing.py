@@ -52,17 +52,19 @@ EXACT = Exact()
 
 
 class WantedGap(NamedTuple):
-    """The gap at which a run is to end, as far as that is known."""
+    """The gap at which a run should end, if it is known."""
 
     share: float = 0.0
-    """Of the size of F."""
+    """The run ends once its gap is at most this share of the scale of F."""
     null_size: float = 0.0
-    """|F| at the null point, a hundredth of which F counts as at least; 0 stands for that at x0."""
+    """|F| at the null point. The scale of F is at least a hundredth of it. If it is 0, |F| at x0 is
+    used.
+    """
     absolutely: float = 0.0
 
     @classmethod
     def of(cls, stop: StopRule | None, tol: float, null_size: float) -> WantedGap:
-        """What a stop rule says of it, or `tol` where there is none."""
+        """The gap that a stop rule asks for, or `tol` without a stop rule."""
         if stop is None:
             return cls(tol, null_size)
         return cls(absolutely=stop.tolerance) if stop.name == "gap" else cls()
@@ -70,7 +72,7 @@ class WantedGap(NamedTuple):
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a method is made with, beside f and g."""
+    """What a method needs to know besides f and g."""
 
     step: StepRule = EXACT
     memory: int = 0
@@ -79,11 +81,11 @@ class RunOptions:
     problem: Structure | None = None
     """What f + g is, where that is known."""
     warm: ball.Warm | None = None
-    """What the run before has left for this one, on a path."""
+    """What the previous run on a path has left for this one."""
     first: int = 0
-    """The number of the first iteration, of a run that goes on from an earlier one."""
+    """The number of the first iteration, if the run continues an earlier one."""
     past: tuple[Array, ...] = field(default=(), repr=False)
-    """The oracle points that the earlier one remembered."""
+    """The oracle points that the earlier run remembered."""
 
 
 class MethodFactory(Protocol):
@@ -107,10 +109,10 @@ def newton(f: Smooth, g: Simple, options: RunOptions) -> Method:
         return _engine(f, g, options)
     except MissingAbility as missing:
         raise MissingAbility(
-            "method='newton' solves losses h(Kx) and linear terms with ElasticNet, with Ridge or Zero on L1Ball, GroupBall, "
-            "Simplex, SolidSimplex or Box, or with Zero on Polytope; and linear costs with TransportLaplacian or GroupLasso "
-            f"under Entropy on Transport. It does not solve f = {f!r} and g = {g!r}: {missing}; method='cgs' works for "
-            "every pair"
+            f"method='newton' does not solve f = {f!r} and g = {g!r}: {missing}. It solves losses with ElasticNetPenalty, "
+            "with Ridge or Zero on L1Ball, GroupBall, Simplex, SolidSimplex or Box, and with Zero on Polytope; and linear "
+            "costs with Entropy on Transport, alone or with TransportLaplacian or TransportGroupLasso, or on "
+            "SharedMarginal. method='cgs' works for every pair"
         ) from None
 
 
@@ -137,10 +139,10 @@ def _engine(f: Smooth, g: Simple, options: RunOptions) -> Engine:
 
 
 def auto(f: Smooth, g: Simple, options: RunOptions) -> Method:
-    """Newton's method if it fits and is likely fast, else SPG if g has a gradient and the set a
-    projection, else CGS.
+    """Newton's method, if it fits and is likely fast. Else SPG, if g has a gradient and the set has
+    a projection. Else CGS.
 
-    If a method can make no further step, the next one goes on from its best point.
+    If a method can make no further step, the next one continues from its best point.
     """
     if options.memory or options.step != EXACT:
         return cgs(f, g, options)
@@ -190,7 +192,7 @@ def _auto_memory(f: Smooth, g: Simple) -> int:
 
 
 def spg(f: Smooth, g: Simple, options: RunOptions) -> Method:
-    """Non-monotone by default, monotone with Armijo's rule and where f is not convex."""
+    """Non-monotone by default. Monotone with Armijo's rule, and if f is not convex."""
     step = options.step
     if options.memory or not (step == EXACT or isinstance(step, Armijo)):
         raise ValueError(
@@ -203,7 +205,7 @@ def spg(f: Smooth, g: Simple, options: RunOptions) -> Method:
 
 
 def pqn(f: Smooth, g: Simple, options: RunOptions) -> Method:
-    """Monotone always, with the parameters of Armijo's rule if it is given."""
+    """Always monotone. If Armijo's rule is given, its parameters are used."""
     _require_convex(f, "pqn")
     step = options.step
     if options.memory or not (step == EXACT or isinstance(step, Armijo)):
@@ -263,4 +265,4 @@ METHODS: dict[str, MethodFactory] = {
     "auto": auto,
 }
 LAZY = ("away", "pairwise")
-"""Methods that may spare calls of the oracle."""
+"""The methods that have a lazy version, which calls the oracle less often."""

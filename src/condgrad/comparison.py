@@ -1,4 +1,4 @@
-"""Several runs on one problem beside each other: `compare`."""
+"""Compare several runs on one problem: `compare`."""
 
 from __future__ import annotations
 
@@ -29,12 +29,14 @@ STYLES = ("-", "--", ":", "-.")
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Runs on one problem, by name; `condgrad.compare` makes it, and it prints as a table.
+    """Several runs on one problem, each with a name. `condgrad.compare` makes it.
+
+    It prints as a table.
 
     Attributes
     ----------
     results : dict of results
-        The runs, in the order in which they were given.
+        The results by name, in the given order.
     lower_bound : float
         The best lower bound of all runs; F* cannot be below it.
     best_value : float
@@ -87,10 +89,10 @@ class Comparison:
         Parameters
         ----------
         measure : {"distance", "gap"}
-            The best value so far less the best lower bound of all runs, which is known in
-            hindsight; or the certified gap, which was known at the time.
+            "distance" is the best value so far minus the best lower bound of all runs. It is only
+            known at the end. "gap" is the certified gap, which was known during the run.
         against : {"iteration", "seconds", "oracle_calls", "evaluations"}
-            What a run has spent.
+            The horizontal axis. "evaluations" are those of f.
         ax : matplotlib axes, optional
             Where to draw; by default on a new figure.
         """
@@ -135,7 +137,7 @@ class Comparison:
             ]
             lines.append("  ".join([*words, *numbers_]).rstrip())
         between = f"F* lies between {self.lower_bound:.10g} and {self.best_value:.10g}"
-        return "\n".join([*lines, f"{between}; distance is to the first of the two"])
+        return "\n".join([*lines, f"{between}; distance is the value minus the first of the two"])
 
 
 def compare(results: Mapping[str, Result | AnswerOfRun]) -> Comparison:
@@ -144,17 +146,19 @@ def compare(results: Mapping[str, Result | AnswerOfRun]) -> Comparison:
     Parameters
     ----------
     results : mapping from names to results
-        What `minimize`, `transport.solve` and the like returned for the *same* F and set.
+        What `minimize`, `transport.solve` or a similar function returned. All results must be for
+        the same f, g and set.
 
     Returns
     -------
     Comparison
-        It prints as a table; `plot` draws all runs on one axis, and `to_frame` is for pandas.
+        It prints as a table. `plot` draws all runs on one axis, and `to_frame` makes a pandas
+        DataFrame.
 
     Raises
     ------
     ValueError
-        If a lower bound of one run lies above the value of another: then they are runs on different
+        If a lower bound of one run lies above the value of another. Then the runs solved different
         problems.
 
     Examples

@@ -24,9 +24,11 @@ from condgrad.minimize import minimize
 from condgrad.sets.threshold import MANY
 
 LOW_PRIORITY = 10
-"""Steps of `os.nice` below the programs of the user."""
+"""The compiling process runs this many steps of `os.nice` below the user's programs."""
 TRIES = 20
-"""Looks at a lock that a program holds for a moment to see whether somebody compiles."""
+"""How often a lock is looked at to see whether somebody compiles. A program may hold it for a
+moment.
+"""
 
 
 BESIDE = """

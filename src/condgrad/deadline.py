@@ -1,6 +1,6 @@
-"""When a run must end: after that no product, oracle call or search step starts.
+"""When a run must end. After that no product, oracle call or search step starts.
 
-Loops inside oracles and searches ask here as well; what they answer is certified however early they
+Loops inside oracles and searches ask here as well. Their answers are certified, however early they
 stop.
 """
 
@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 clock = time.perf_counter
-"""What tells the time; tests put a clock of their own here."""
+"""The clock; tests replace it."""
 
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
 @contextmanager
 def within(seconds: float | None) -> Iterator[None]:
-    """What runs inside has this much time, or what is left of a limit around it."""
+    """Code inside has this much time, or less if an outer limit ends earlier."""
     moment = math.inf if seconds is None else clock() + seconds
     token = _deadline.set(min(moment, _deadline.get()))
     try:
@@ -35,7 +35,7 @@ def passed() -> bool:
 
 
 class OutOfTime(Exception):
-    """The time is up inside a loop of another library."""
+    """Raised if the time is up inside a loop of another library."""
 
 
 def check() -> None:

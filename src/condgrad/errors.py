@@ -1,4 +1,4 @@
-"""What can go wrong, each with a sentence that says what to do next."""
+"""The errors of the package. Each message says what to do next."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ __all__ = [
 
 
 class MissingAbility(TypeError):
-    """f, g, the set and the method cannot work together; the message says what is missing.
+    """Raised if f, g, the set and the method cannot work together.
+
+    The message says what is missing.
 
     Examples
     --------
@@ -32,7 +34,9 @@ class MissingAbility(TypeError):
 
 
 class NotFiniteError(FloatingPointError):
-    """A value turned NaN or infinite during a run; the message names the iteration.
+    """Raised if a value becomes NaN or infinite during a run.
+
+    The message names the iteration.
 
     Attributes
     ----------
@@ -57,9 +61,10 @@ class NotFiniteError(FloatingPointError):
 
 
 class ContradictionError(ValueError):
-    """A lower bound above a value of F: some part of the problem is not what it says it is.
+    """Raised if a lower bound on F = f + g lies above a value of F.
 
-    The gradient may be wrong, f may not be convex, or the bound of an oracle may be no lower bound.
+    Then the gradient of f is wrong, or f is not convex, or the bound of an oracle is not a lower
+    bound.
 
     Attributes
     ----------
@@ -75,8 +80,8 @@ class ContradictionError(ValueError):
     >>> try:
     ...     cg.minimize(f, cg.simple.Zero(on=cg.sets.Simplex(2)), x0=[0.9, 0.1])
     ... except cg.ContradictionError as error:
-    ...     print(str(error).rpartition(": ")[2])
-    the gradient of f is wrong, or f is not convex, which convex=False says
+    ...     print(str(error).partition(" more: ")[2])
+    the gradient of f is wrong, or f is not convex: then say convex=False
     """
 
     x: Any = None
@@ -84,7 +89,9 @@ class ContradictionError(ValueError):
 
 
 class InfeasibleError(ValueError):
-    """No plan avoids the pairs of infinite cost; the message names who cannot be matched.
+    """Raised if every plan uses a pair of infinite cost.
+
+    The message names sources that cannot be matched.
 
     Attributes
     ----------
@@ -111,13 +118,13 @@ class InfeasibleError(ValueError):
 
 
 class MissingExtra(ImportError):
-    """An optional dependency is needed and not installed; the message has the command that installs
-    it.
+    """Raised if an optional dependency is needed but not installed.
+
+    The message has the command that installs it.
 
     Examples
     --------
-    It is an `ImportError`, so code that tries an import and goes on without it catches this error
-    too:
+    It is an `ImportError`. So code that catches `ImportError` catches it too:
 
     >>> import condgrad as cg
     >>> issubclass(cg.MissingExtra, ImportError)
@@ -126,9 +133,7 @@ class MissingExtra(ImportError):
 
 
 def listed(names: Sequence[str], most: int = 6, longest: int = 40) -> str:
-    """Names in quotes for a sentence, the first of them where they are many, and cut where they are
-    long.
-    """
+    """Names in quotes for a sentence. Only the first `most` are listed, and long ones are cut."""
     shown = ", ".join(
         repr(name if len(name) <= longest else name[: longest - 3] + "...") for name in names[:most]
     )

@@ -30,10 +30,9 @@ UNFINISHED = "written while the run went on"
 
 
 class Method(Protocol):
-    """Which way and how far: a stream of certified iterates for f + g, ending when no step helps or
-    time is up.
+    """A stream of certified iterates for f + g. It ends when no step helps or time is up.
 
-    The first iterate is the point it starts from.
+    The first iterate is the start point.
     """
 
     @property
@@ -49,7 +48,7 @@ class Method(Protocol):
 
 
 class ResultKeeper(Protocol):
-    """Who keeps results of a run that goes on."""
+    """Something that keeps results while a run continues."""
 
     def offer(self, result: Callable[[], Result]) -> None: ...
 
@@ -74,7 +73,7 @@ class Progress(NamedTuple):
     step : float
         How far the last step went.
     stationarity : float or None
-        Where f is not convex, the stationarity gap of the iterate.
+        The stationarity gap of the iterate if f is not convex; otherwise None.
 
     Examples
     --------
@@ -113,11 +112,11 @@ def run(
 ) -> Result:
     """Pull iterates from a method until a rule says stop; return the best certified point.
 
-    `problem` is the user's f and g, where the method has split their sum in another way. `earlier`
-    is a result of the same problem that ended at x0, whose proof, trace and counts go on;
-    `checkpoint` is shown each iterate. `null_size` is |f| + |g| at the null point; 0 stands for
-    that at x0. The time limit is that of `deadline`. Ctrl-C ends the run with its best certified
-    answer; one that comes before the first iterate leaves no bound but -inf.
+    `problem` is the user's f and g if the method has split their sum in another way. `earlier` is a
+    result of the same problem that ended at x0; its proof, trace and counts continue. `checkpoint`
+    is shown each iterate. `null_size` is |f| + |g| at the null point; if it is 0, |f| + |g| at x0
+    is used. The time limit is that of `deadline`. Ctrl-C ends the run with its best certified
+    answer. If it comes before the first iterate, the lower bound is -inf.
     """
     begin = time.perf_counter()
     problem = problem or (method.f, method.g)
@@ -129,7 +128,7 @@ def run(
     stalled = StallWatch(precision(x0), STALL_WINDOW)
 
     def answer(status: Status, message: str) -> Result:
-        """What is known by now."""
+        """The result so far."""
         iterations = before.iterations + max(k, 0)
         seconds = before.seconds + time.perf_counter() - begin
         past = tuple(getattr(method, "past", ()))
@@ -188,14 +187,14 @@ def run(
     message = _message(status, stop, prover.measure)
     if status is Status.STALLED and stalled.unit > 1e-10:
         message += (
-            "; float32 data prove little below 1e-5, and less by as many times as the set is larger than the answer: "
-            "take float64, or a smaller set"
+            "; with float32 data a relative gap below about 1e-5 can hardly be proved, and the limit grows with the size "
+            "of the set: take float64 data, or a smaller set"
         )
     return answer(status, message)
 
 
 class Prover:
-    """The proof of a run: it takes every iterate in, and is made afresh where that decides."""
+    """The proof of a run: every iterate updates it, and it is computed afresh when that decides."""
 
     def __init__(
         self,
@@ -208,13 +207,13 @@ class Prover:
     ) -> None:
         self.problem = problem
         self.g = g
-        """That of the method, which stop rules ask."""
+        """The g of the method, for stop rules."""
         self.stop = stop
         self.finer = finer
         """Whether the proof gains in float64; see `gains_in_double`."""
         self.measure = math.inf
         self.unproved: Array = None
-        """The last iterate of float32 data, as long as its bound was not computed in float64."""
+        """The last iterate of float32 data, if its bound has not yet been computed in float64."""
         convex = problem[0].convex
         self.met = Status.CONVERGED if convex else Status.STATIONARY
         if not convex and proof.stationarity is None:
@@ -227,14 +226,14 @@ class Prover:
         return self.measure <= self.stop.tolerance
 
     def take(self, iterate: Iterate, k: int, earlier: int) -> None:
-        """Take iterate k of this run in, after those of an earlier one."""
+        """Update the proof with iterate k of this run; an earlier run had `earlier` iterations."""
         if k == 0 and self.proof.null_size == 0.0:
             self.proof = self.proof.against(iterate.terms.size)
         self.proof = self.proof.updated(iterate, earlier + k)
         self.measure = self.stop.measure(iterate, self.proof, self.g)
 
     def look_closer(self, iterate: Iterate, k: int) -> None:
-        """Compute the proof afresh where it seems to be enough, and in float64 where it then may be."""
+        """Compute the proof afresh if the stopping rule seems to be met, or would be in float64."""
         stop = self.stop
         if self.has_met:
             self.proof = _revalued(self.problem, stop.answer(iterate, self.proof, k))
@@ -351,7 +350,10 @@ def _is_true(asked: Any) -> bool:
 
 
 class StallWatch:
-    """Whether two windows in a row brought neither a new value nor a better proof, up to rounding."""
+    """Whether the last window of iterates brought neither a lower value nor a better proof.
+
+    Changes within rounding do not count.
+    """
 
     def __init__(self, unit: float, window: int) -> None:
         self.unit = unit
@@ -361,9 +363,9 @@ class StallWatch:
         self.before = (math.inf, -math.inf)
 
     def by(self, iterate: Iterate, proved: float) -> bool:
-        """Whether the run stands still after one more iterate, of those that prove something.
+        """Whether the run stands still after this iterate; iterates without a bound do not count.
 
-        `proved` is what must rise: see `Certificate.progress`.
+        `proved` is the number that must rise; see `Certificate.progress`.
         """
         if iterate.lower_bound == -math.inf:
             return False

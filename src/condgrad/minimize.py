@@ -25,7 +25,7 @@ from condgrad.stopping import RelativeGap, RelativeStationarity, StopRule
 from condgrad.structure import LossOnSet
 
 WORTH_RESUMING = 0.2
-"""A run that converges in fewer seconds gets no digest: computing one would take a good part of
+"""A run that converges in fewer seconds gets no checksum. Computing one would take a good part of
 that time, and the run can be repeated.
 """
 
@@ -51,98 +51,108 @@ def minimize(
 ) -> Result:
     """Minimise f(x) + g(x) over the set that g lives on, with a proof of how good the answer is.
 
-    Where f is not convex (`f.convex` is False) the answer is a nearly stationary point instead.
-    `stationarity` proves how far it is from an exactly stationary one. F never rises during the
-    run.
+    In each iteration an *oracle* finds a point s of the set that minimises <grad f(x), s> + g(s).
+    This *oracle point* shows where to go, and it proves a lower bound on the minimum of f + g.
+
+    If f is not convex (`f.convex` is False), the answer is a nearly stationary point instead. Its
+    `stationarity` is a proved bound on how far it is from an exactly stationary one. In such a run
+    F = f + g never rises.
 
     Parameters
     ----------
     f : Smooth
-        The smooth part, from `condgrad.smooth`; sums and positive multiples of these too.
+        The smooth part, from `condgrad.smooth`. Sums and positive multiples of smooth parts are
+        smooth parts too.
     g : Simple
-        The simple part, from `condgrad.simple`, which carries its set.
+        The simple part, from `condgrad.simple`. The set is given to it as `on=`.
     x0 : array, optional
-        Where to start, inside the set; by default the set chooses.
+        Where to start, inside the set. By default, a start point of the set.
     start : Result, optional
-        An earlier result to go on from, instead of x0. If it belongs to the same problem, its
-        bound, memory and trace are used as well. A checksum of f, g, the set and their data decides
-        this. Without the same checksum only the point is used, since the bound of another problem
-        proves nothing. A result has no checksum if f or g is a function of your own. Without a
-        checkpoint, it also has none if the run converged within a fifth of a second, or if the
-        data are so large that a checksum takes long.
+        An earlier result to continue from, instead of x0. If it belongs to the same problem, its
+        bound, memory and trace are used as well. Two problems count as the same if their checksums
+        agree; a checksum covers f, g, the set and their data. Otherwise only the point is used,
+        since the bound of another problem proves nothing. A result has no checksum if f or g is a
+        function of your own. Without a checkpoint, it also has none if the run converged within a
+        fifth of a second, or if the data are so large that a checksum takes long.
     method : {"cgs", "cg", "away", "pairwise", "spg", "pqn", "newton", "auto"}
         - "cgs": linearises f and keeps g (the paper's Algorithm 1).
         - "cg": linearises both (Frank-Wolfe).
         - "away", "pairwise": Frank-Wolfe with an active set of vertices, for g = `Zero` on
           polytopes.
-        - "spg", "pqn": spectral projected gradient and projected quasi-Newton, for a g with a
-          finite gradient on a set with a projection. "spg" also takes `ElasticNet`. With step
-          "exact" they use a step rule of their own, with "armijo" a monotone one.
-        - "newton": Newton's method, for the pairs of the next list.
-        - "auto": the first of these that fits. "newton", if it is available and likely the fastest
-          method. Then "spg". Then lazy "pairwise", for `Zero` and an f that must be called at every
-          new point. Then "cgs", with a memory of 5, or of up to 50 for `Zero`. If a method can make
-          no further step, the next one goes on from its best point. `method` of the result says
-          what ran.
+        - "spg", "pqn": spectral projected gradient and projected quasi-Newton. They need a g with a
+          finite gradient, on a set with a projection. "spg" also takes `ElasticNetPenalty`. With
+          step="exact" they use a step rule of their own. With step="armijo" F never rises.
+        - "newton": Newton's method, for the pairs of f and g listed below.
+        - "auto": the first method that fits in the list of "auto" below. If it can make no further
+          step, the next one continues from its best point. `method` of the result says what ran.
 
-        "newton" solves these pairs of f and g:
+        "newton" solves these pairs of f and g. A *loss* is here a positive multiple of
+        `LeastSquares`, `Logistic`, `SquaredHinge`, `Poisson`, `Gamma` or `Huber`, alone or plus
+        `Linear`.
 
-        - h(Kx) with `ElasticNet`, or with `Ridge` or `Zero` on `L1Ball`, `GroupBall`, `Simplex`,
-          `SolidSimplex` or `Box`. h(Kx) is a multiple of `LeastSquares`, `Logistic`,
-          `SquaredHinge`, `Poisson`, `Gamma` or `Huber`, plus `Linear`.
-        - h(Kx) with `Zero` on a `Polytope`, if some point satisfies all inequalities strictly.
-        - `Multinomial` with `ElasticNet`, or with `Ridge` or `Zero` on `L1Ball` or `GroupBall`.
-        - Linear costs with `Entropy` on `Transport`, alone or with one `TransportLaplacian` or one
-          `GroupLasso`.
-        - Linear costs alone with `Entropy` on `SharedMarginal`.
+        - A loss with `ElasticNetPenalty`.
+        - A loss with `Ridge` or `Zero` on `L1Ball`, `GroupBall`, `Simplex`, `SolidSimplex` or
+          `Box`.
+        - A loss with `Zero` on a `Polytope`, if some point satisfies all inequalities strictly.
+        - `Multinomial` with `ElasticNetPenalty`, or with `Ridge` or `Zero` on `L1Ball` or
+          `GroupBall`.
+        - `Linear` with `Entropy` on `Transport`, alone or plus one `TransportLaplacian` or one
+          `TransportGroupLasso`.
+        - `Linear` with `Entropy` on `SharedMarginal`.
 
-        The first and the third need compiled code. It is compiled once on a machine, in half a
-        minute or so, and kept on disk. "newton" waits for it. "auto" does not: "spg" runs while
-        another process compiles. The environment variable `CONDGRAD_KERNELS` may be "background"
-        (the default), "wait" or "off". "auto" does not expect "newton" to be the fastest if the
-        entropy is not small and f is weak beside it, on a `Box` or `Simplex` with more coordinates
-        than samples, and in hundreds of dimensions. On a `GroupBall`, a hundred steps of "spg" go
-        first.
+        "auto" tries these methods in this order:
+
+        1. "newton", if it is likely the fastest. It is likely slower on plans if the entropy is
+           large or the points have hundreds of dimensions, and on a `Box` or `Simplex` with more
+           coordinates than samples. On a `GroupBall`, a hundred steps of "spg" go first.
+        2. "spg", and then "newton" if it was not first.
+        3. "pairwise" with lazy=True, if g is `Zero` and f is a function of your own.
+        4. "cgs", with a memory of 5, or of up to 50 if g is `Zero`.
+
+        Newton's method for a loss or `Multinomial` needs compiled code, except on a `Polytope`. It
+        is compiled once on a machine, in about half a minute, and kept on disk. "newton" waits for
+        it. "auto" does not: "spg" runs while another process compiles. The environment variable
+        `CONDGRAD_KERNELS` may be "background" (the default), "wait" or "off".
 
         If f is not convex, the methods are "cgs", "cg", "away", "pairwise", "spg" (then monotone)
-        and "auto". There "auto" takes "spg" if possible, else "cgs". For g = `Zero` it changes from
-        "cgs" to "pairwise" near a stationary point.
+        and "auto". There "auto" takes "spg" if possible, else "cgs". If g is `Zero`, it changes
+        from "cgs" to "pairwise" near a stationary point.
     step : {"exact", "armijo", "open-loop", "log-open-loop", "short", "adaptive"} or a step rule
-        How far to go; see `condgrad.search.steps`.
+        How far to go in each iteration; see `condgrad.steps`.
     tol : float
         Stop when the certified gap is at most `tol * scale`. The scale is the larger of two
         numbers: |f| + |g| at the answer, and a hundredth of |f| + |g| at the point of the set
         nearest to the origin. So multiplying f and g by a constant changes nothing. See
-        `condgrad.certificate`. Where f is not convex, the stationarity gap of the answer must be at
-        most `tol * scale`.
+        `condgrad.certificate`. If f is not convex, the stationarity gap takes the place of the
+        certified gap.
     max_iter, time_limit : int, float
         Limits on iterations and seconds.
     memory : int
-        How many past oracle points each step may use in addition; needs exact steps. With method
-        "auto", 0 means that the method chooses.
+        Each step of "cgs" or "cg" may combine the new oracle point with this many earlier ones.
+        This needs exact steps. With "auto", 0 means that the method chooses.
     lazy : bool
         For "away" and "pairwise": call the oracle only when the known vertices do not promise
         enough progress.
     stop : stop rule, optional
-        Instead of `tol`, such as `condgrad.stopping.FixedPoint(1e-5)`.
+        A rule to use instead of `tol`, such as `condgrad.stopping.FixedPoint(1e-5)`.
     callback : callable, optional
-        Called with a `Progress` after each iteration; a true return value stops the run. Overflows
-        in the callback, or in an f or g of your own, are reported according to NumPy's settings.
-        Overflows in the parts of this package are not reported.
+        Called with a `Progress` after each iteration; a true return value stops the run. NumPy's
+        settings decide what happens if a number overflows in the callback, or in an f or g of your
+        own. Overflows in the parts of this package are not reported.
     progress : bool
         Show a live line on the terminal.
     checkpoint : path, optional
-        A file to which the best certified result is written every `checkpoint_every` seconds and at
-        the end; it is never left half written. If the file exists already, the run goes on from it.
-        A file of another problem is an error.
+        The best certified result is written to this file every `checkpoint_every` seconds and at
+        the end. It is never left half written. If the file exists already, the run continues from
+        it. A file of another problem is an error.
     checkpoint_every : float
-        Seconds between two checkpoints, and the most that is lost when the process is killed.
+        Seconds between two checkpoints. If the process is killed, at most so much work is lost.
 
     Returns
     -------
     Result
-        With `lower_bound <= F* <= value`, whatever its status. If f is not convex, the bound is
-        -inf.
+        It has `lower_bound <= F* <= value`, whatever its status. F* is the minimum of f + g over
+        the set. If f is not convex, the bound is -inf.
 
     Examples
     --------
@@ -165,14 +175,16 @@ def minimize(
     rule = step_rule(step)
     if _checks.whole("memory", memory, at_least=0) and not isinstance(rule, Exact):
         raise ValueError(
-            f"memory={memory} minimises over past points and goes with step='exact', got {step!r}"
+            f"memory={memory} minimises over earlier points too and needs step='exact', got {step!r}"
         )
     if not f.convex:
         _check_descent(f, rule, memory)
     _checks.whole("max_iter", max_iter, at_least=0)
     lazy = _checks.flag("lazy", lazy)
     if lazy and method not in LAZY:
-        raise ValueError(f"lazy=True goes with method='away' or 'pairwise', got method={method!r}")
+        raise ValueError(
+            f"lazy=True works only with method='away' or 'pairwise', got method={method!r}"
+        )
     progress = _checks.flag("progress", progress)
     if time_limit is not None:
         _checks.number("time_limit", time_limit, at_least=0.0)
@@ -226,7 +238,7 @@ def minimize_next(
 ) -> Result:
     """`minimize` with "auto" for the next problem of a path, from a point of its set.
 
-    `warm` is what the last run has computed at that point; `null_size` is |f| + |g| at the null
+    `warm` holds what the last run computed at that point. `null_size` is |f| + |g| at the null
     point.
     """
     overflows = np.errstate(over="ignore")  # nothing here is the user's own code
@@ -249,16 +261,14 @@ def _stop_rule(f: Smooth, tol: float, stop: StopRule | None) -> StopRule:
 
 
 def _check_descent(f: Smooth, rule: StepRule, memory: int) -> None:
-    """Refuse what would let an f that is not convex rise, or what looks for its minimum over a
-    hull.
-    """
+    """Refuse options that need a convex f: steps under which F may rise, and a memory."""
     if memory:
         raise ValueError(
-            f"memory={memory} looks for the minimum over a hull and needs a convex f: leave 0 for {f!r}"
+            f"memory={memory} minimises over earlier points too and needs a convex f: take memory=0 for {f!r}"
         )
     if isinstance(rule, OpenLoop):
         raise ValueError(
-            f"step={rule!r} does not look at F and may let it rise: for {f!r}, which is not convex, take 'exact', "
+            f"step={rule!r} does not look at F, so F may rise: for {f!r}, which is not convex, take 'exact', "
             "'armijo' or 'short'"
         )
 
@@ -303,7 +313,7 @@ def start_point(f: Smooth, on: Set, x0: Any) -> Array:
     space = f.space or on.space
     if on.shape is not None and space is not None and space.shape != on.shape:
         raise ValueError(
-            f"f has a variable of shape {space.shape} where {on!r} has points of shape {on.shape}"
+            f"f has a variable of shape {space.shape}, but {on!r} has points of shape {on.shape}"
         )
     if not is_formed(x0):  # made by the library, for this set
         return x0
@@ -331,10 +341,10 @@ def start_point(f: Smooth, on: Set, x0: Any) -> Array:
 
 
 def null_size(f: Smooth, g: Simple, start: Array) -> float:
-    """|f| + |g| at the set's null point; 0, which stands for that at the start, where the null
-    point is the start.
+    """|f| + |g| at the set's null point, or 0 if the start of the run is to be used instead.
 
-    A set or an f that does not know its null point, or is not finite there, leaves the start too.
+    The start is used if it is the null point, if the set does not know its null point, or if f or g
+    is not finite there.
     """
     try:
         null = g.on.null_point(Space.of(start))

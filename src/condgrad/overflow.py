@@ -1,9 +1,8 @@
-"""What leaves the floats in a run: infinite, and no more than that, in our code; reported as ever
-in the user's.
+"""Overflows in a run: silent in our code, and reported as usual in the user's code.
 
-The certificate proves nothing with an infinite number, or ends the run with an error, so that
-NumPy's warning would add nothing. But in an f, g or callback of the user's own it may be the only
-word of a mistake.
+If a number becomes infinite, the certificate proves nothing with it, or ends the run with an error.
+So NumPy's warning would add nothing. But in an f, g or callback of the user's own, the warning may
+be the only sign of a mistake.
 """
 
 from __future__ import annotations
@@ -17,17 +16,18 @@ from typing import Any
 import numpy as np
 
 LIBRARIES = ("numpy", "scipy", "array_api_compat")
-"""What both our code and the user's compute with: who called them overflows."""
+"""Libraries that both our code and the user's code call. An overflow in them belongs to the caller.
+"""
 
 
 @contextmanager
 def silent_in_our_code() -> Iterator[None]:
-    """Let overflows of this package pass, and treat those of others as NumPy was told to before."""
+    """Ignore overflows in this package. All others are treated as NumPy's settings say."""
     mode = np.geterr()["over"]
     handler: Any = np.geterrcall()
 
     def report(kind: str, flag: int) -> None:
-        """What NumPy calls where something overflows."""
+        """NumPy calls this function if a number overflows."""
         depth = 1
         frame: Any = sys._getframe(depth)
         while frame is not None and _package(frame) in LIBRARIES:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 COLUMNS = 32
 OTHER = "other"
-"""What passes are for that nobody has named."""
+"""The name of passes whose purpose nobody has named."""
 
 
 @dataclass

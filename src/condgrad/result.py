@@ -22,8 +22,8 @@ FEW_POINTS = 20
 """Up to this many points, a plot marks each of them: a single point makes no line."""
 
 NO_STREAMED_PLANS = (
-    "a streamed plan is no array and is neither saved nor gone on from: keep its potentials (t.potentials), and give "
-    "them, or the result itself, to transport.solve(..., start=...)"
+    "a streamed plan is not an array, so it cannot be saved, and minimize cannot continue from it: keep its potentials "
+    "(t.potentials), and give them, or the result itself, to transport.solve(..., start=...)"
 )
 
 
@@ -80,10 +80,14 @@ ADVICE = {
 class Trace:
     """The run by column: `trace["gap"]` is a NumPy array with an entry for each iteration.
 
-    `value` is F at the iterate, `best_value` the best F so far, `lower_bound` the best bound so
-    far, and `gap` is `value - lower_bound`. `evaluations` (of f), `oracle_calls` and
-    `inner_iterations` count from the start of the run, in the same way for all methods. `measure`
-    is what the stopping rule compares with its tolerance.
+    The columns are:
+
+    - `iteration` and `seconds`, both counted from the start of the run;
+    - `value`, F at the iterate, and `best_value`, the best F so far;
+    - `lower_bound`, the best lower bound so far, and `gap`, which is `value - lower_bound`;
+    - `step`, how far the last step went;
+    - `evaluations` (of f), `oracle_calls` and `inner_iterations`, all totals so far;
+    - `measure`, the number that the stopping rule compares with its tolerance.
 
     Parameters
     ----------
@@ -140,7 +144,7 @@ class Trace:
         return pandas.DataFrame({column: self[column] for column in self.columns})
 
     def to_csv(self, path: str | Path) -> None:
-        """The trace as a CSV file."""
+        """Write the trace to a CSV file."""
         with Path(path).open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(self.columns)
@@ -149,11 +153,11 @@ class Trace:
     def plot(self, *, against: str = "iteration", label: str | None = None, ax: Any = None) -> Any:
         """How far the best value may be from F*, on a log scale, against `iteration` or `seconds`.
 
-        There are two curves. The certified gap uses the lower bound of its time. The other curve
-        uses the last lower bound, which was only known at the end. The two meet at the end. A
-        distance of 0 is drawn at one rounding unit of the largest value. With a label only the
-        certified gap is drawn, so that several runs can share an axis; `condgrad.compare` does
-        that for runs on one problem. Returns the matplotlib axes.
+        There are two curves. The first is the certified gap: the best value minus the lower bound
+        that was known at the time. The second is the best value minus the last lower bound, which
+        was only known at the end. A distance of 0 is drawn at one rounding unit of the largest
+        value. If a label is given, only the first curve is drawn, so that several runs can share an
+        axis. `condgrad.compare` does that for runs on one problem. Returns the matplotlib axes.
         """
         pyplot = require_extra("matplotlib.pyplot", extra="plot", purpose="Trace.plot")
         if against not in ("iteration", "seconds"):
@@ -200,15 +204,15 @@ class Result:
     x : array
         The point.
     certificate : Certificate
-        The value and the bound, and at which iterate each was found.
+        The value and the lower bound, and the iterate at which each was found.
     status : Status
         Why the run ended.
     message : str
-        The same as a sentence, with the measure that the stopping rule saw.
+        The same as a sentence, with the number that the stopping rule compared with its tolerance.
     iterations, seconds : int, float
         Iterations and seconds of the run, including those of the earlier runs that it continued.
     trace : Trace
-        The run by column.
+        One row for each iteration; see `Trace`.
     method : str
         The method that ran, such as "cgs". For "auto": the method or methods that it chose, in
         their order.
@@ -217,7 +221,7 @@ class Result:
         this result uses them.
     digest : str, optional
         A checksum that identifies the problem, if there is one. A run that continues from this
-        result keeps its bound only if the digests agree.
+        result keeps its bound only if the checksums agree.
 
     Examples
     --------
@@ -251,13 +255,13 @@ class Result:
 
     @property
     def gap(self) -> float:
-        """`value - lower_bound`, at least F(x) - F*."""
+        """`value - lower_bound`. It is at least F(x) - F*."""
         return self.certificate.gap
 
     @property
     def scale(self) -> float:
-        """What the gap is divided by: |f| + |g| at x, or a hundredth of |f| + |g| at the null
-        point (the point of the set nearest to the origin), whichever is larger.
+        """The number that the gap is divided by: |f| + |g| at x, or a hundredth of |f| + |g| at the
+        null point (the point of the set nearest to the origin), whichever is larger.
         """
         return self.certificate.scale
 
@@ -271,14 +275,14 @@ class Result:
         """The certified stationarity gap of x if f is not convex. It is None if f is convex, since
         then the gap proves more.
 
-        It is an upper bound on <c, x> + g(x) - min_s [<c, s> + g(s)] with c = grad f(x). To first
-        order, no point s of the set lowers F by more.
+        It is an upper bound on <c, x> + g(x) - min_s [<c, s> + g(s)] with c = grad f(x). So, to
+        first order, no point of the set has an F that is lower by more than this number.
         """
         return self.certificate.stationarity
 
     @property
     def success(self) -> bool:
-        """Whether a stopping rule was met."""
+        """Whether the stopping rule was met."""
         return self.status in (Status.CONVERGED, Status.STATIONARY)
 
     def save(self, path: str | Path) -> None:
@@ -351,9 +355,10 @@ class Result:
 
 
 def load(path: str | Path) -> Result:
-    """A result that `Result.save` or a checkpoint wrote, with NumPy arrays.
+    """Read a result from a file that `Result.save` or a checkpoint wrote.
 
-    Models of `condgrad.linear_model` are loaded by `condgrad.linear_model.load`.
+    Its arrays are NumPy arrays. For models of `condgrad.linear_model`, use
+    `condgrad.linear_model.load`.
 
     Parameters
     ----------
@@ -398,7 +403,7 @@ def load(path: str | Path) -> Result:
             f"{path} is not a result that condgrad saved, or it is damaged ({error})"
         ) from error
     raise ValueError(
-        f"{path} has the format {written!r} and this version reads {FORMAT!r}: save it again"
+        f"{path} has the format {written!r}, but this version reads {FORMAT!r}: save it again"
     )
 
 
@@ -452,7 +457,7 @@ class AnswerOfRun:
 
     @property
     def scale(self) -> float:
-        """What the gap is divided by; see `condgrad.certificate`."""
+        """The number that the gap is divided by; see `condgrad.certificate`."""
         return self.result.scale
 
     @property
@@ -477,7 +482,7 @@ class AnswerOfRun:
 
     @property
     def message(self) -> str:
-        """The same as a sentence."""
+        """Why the run ended, as a sentence."""
         return self.result.message
 
     @property
@@ -497,5 +502,5 @@ class AnswerOfRun:
 
     @property
     def trace(self) -> Trace:
-        """The run by column."""
+        """The run, with one row for each iteration; see `Trace`."""
         return self.result.trace

@@ -1,9 +1,9 @@
-"""Go on where an earlier run ended: a digest of the problem, and checkpoints.
+"""Continue where an earlier run ended: a digest (checksum) of the problem, and checkpoints.
 
-A lower bound is a proof about one problem. So a run goes on with the bound, the memory and the
-trace of an earlier one only where both solve the same problem: where the digests of f, g, the set
-and all their data agree. Otherwise the earlier point is a good start and nothing more. Functions of
-the user's own have no digest, since what they compute cannot be seen.
+A lower bound is a proof about one problem. So a run uses the bound, the memory and the trace of an
+earlier run only if both solve the same problem. This is so if their digests agree: a digest covers
+f, g, the set and all their data. Otherwise the earlier point is a good start and nothing more.
+Functions of the user's own have no digest, because nobody can see what they compute.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, load
 
 FREE_BYTES = 200_000
-"""Data that are hashed in no time."""
+"""Up to this size, data always get a digest, since it takes no time."""
 BYTES_PER_SECOND = 5e7
-"""Data whose digest takes some hundredths of a second: what a run spends on it, unasked, for each
-second it took.
+"""A run that took s seconds gets a digest if its data have at most s times this many bytes. Then
+the digest takes a few hundredths of the time of the run.
 """
 
 
 class NoDigestError(Exception):
-    """Something of the problem cannot be told from another thing of its kind."""
+    """A part of the problem has no digest, because it cannot be told from other parts like it."""
 
 
 def digest(f: Smooth, g: Simple) -> str | None:
-    """What tells a problem from all others, or None where it has parts that cannot be seen through."""
+    """A digest that tells a problem from all others. None if a part of the problem has none."""
     whole = hashlib.blake2b(digest_size=16)
     try:
         for leaf in _leaves((f, g)):
@@ -53,7 +53,7 @@ def digest(f: Smooth, g: Simple) -> str | None:
 
 
 def cheap_digest(f: Smooth, g: Simple, seconds: float) -> str | None:
-    """The digest, if computing it takes a small part of the seconds that a run took."""
+    """The digest, if computing it takes only a small part of the seconds that a run took."""
     try:
         size = sum(
             len(leaf) if isinstance(leaf, bytes) else leaf.nbytes for leaf in _leaves((f, g))
@@ -120,7 +120,7 @@ def result_in_space(result: Result, space: Space | None) -> Result:
 
 
 class Checkpoint:
-    """A file that a run brings up to date every so often, whole each time."""
+    """A file to which a run writes its result from time to time. It is never half written."""
 
     def __init__(self, path: str | Path, every: float, digest: str | None) -> None:
         self.path = Path(path)
@@ -136,7 +136,7 @@ class Checkpoint:
             )
 
     def earlier(self) -> Result | None:
-        """What an earlier run of the same problem left; None where there is no file yet."""
+        """The result of an earlier run of the same problem; None if there is no file yet."""
         if not self.path.exists():
             return None
         found = load(self.path)

@@ -9,33 +9,30 @@ from __future__ import annotations
 from condgrad.arrays import Array, precision
 
 ROUNDING_UNITS = 4.0
-"""How many rounding units of its terms, taken before they cancel, a computed sum may be off."""
+"""A computed sum may be off by this many rounding units of its terms, taken before they cancel."""
 CONTRADICTION = 1e4
-"""How many times its rounding a bound must exceed a value of F before rounding is no explanation.
+"""If a bound exceeds a value of F by more than this many times its rounding, rounding does not
+explain it, and there is an error.
 """
 NO_GAIN = 0.1
-"""A gain below this part of the rounding is none: values that go up and down by so little stand
-still.
+"""A gain below this part of the rounding counts as none: values that only go up and down by so
+little stand still.
 """
 EXHAUSTED = 100.0
-"""A gap within so many times the rounding of its bound is the end for every method."""
+"""Once a gap is within this many times the rounding of its bound, no other method is tried."""
 LIFT = 1e-14
-"""What is added to the diagonal of a matrix that has no negative eigenvalue up to rounding, in its
-largest entry.
+"""This share of the largest diagonal entry is added to the diagonal of a matrix whose eigenvalues
+may only be negative by rounding.
 """
 SAME_POINTS = 1e-13
-"""What is added to the diagonal of a Gram matrix of points that may coincide, relative to its
-trace.
-"""
+"""This share of the trace is added to the diagonal of a Gram matrix of points that may coincide."""
 
 LEAST_CURVATURE = 1e-13
-"""What is added to the curvature of each coordinate of a model, as a share of it, so that none is
-singular.
+"""This share of the curvature of each coordinate of a model is added to it, so that the model is
+not singular.
 """
 ON_BOUNDARY = 1e-12
-"""How far below the radius, as a share of it, the norm of a point may be that is on the boundary up
-to rounding.
-"""
+"""A point counts as on the boundary if its norm is below the radius by at most this share of it."""
 
 
 def membership_tolerance(x: Array) -> float:

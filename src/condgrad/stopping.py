@@ -43,11 +43,11 @@ class StopRule(Protocol):
 
     @property
     def tolerance(self) -> float:
-        """What the measure is compared with."""
+        """The number that the measure is compared with."""
 
     @property
     def name(self) -> str:
-        """What is measured, in words."""
+        """The measure in words."""
 
     def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
         """The number that must fall to the tolerance."""
@@ -58,8 +58,9 @@ class StopRule(Protocol):
 
 @dataclass(frozen=True)
 class RelativeGap:
-    """gap / scale <= tolerance, for the best value and the best bound so far. This is what `tol`
-    means.
+    """Stop when gap / scale <= tolerance, for the best value and the best bound so far.
+
+    `tol` of `minimize` means this rule.
 
     Parameters
     ----------
@@ -96,8 +97,9 @@ class RelativeGap:
 
 @dataclass(frozen=True)
 class RelativeStationarity(RelativeGap):
-    """stationarity gap / scale <= tolerance, for the best point so far. This is what `tol` means if
-    f is not convex.
+    """Stop when stationarity gap / scale <= tolerance, for the best point so far.
+
+    `tol` of `minimize` means this rule if f is not convex.
 
     Parameters
     ----------
@@ -122,11 +124,11 @@ class RelativeStationarity(RelativeGap):
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """|P(x - grad F(x)) - x|_inf <= tolerance at the iterate x, as in the paper's elastic-net
-    experiments.
+    """Stop when |P(x - grad F(x)) - x|_inf <= tolerance at the iterate x.
 
-    It takes one extra projection for each iteration, so the set needs `project` and g needs a
-    gradient. The answer is the iterate that met the rule.
+    P is the projection onto the set. The paper's elastic-net experiments use this rule. It takes
+    one extra projection in each iteration. The set needs `project`, and g needs a gradient. The
+    answer is the iterate that met the rule.
 
     Parameters
     ----------
@@ -164,7 +166,9 @@ class FixedPoint:
         return float(xp.max(xp.abs(g.on.project(x - gradient) - x)))
 
     def answer(self, iterate: Iterate, certificate: Certificate, k: int) -> Certificate:
-        """The iterate that met the rule, with the best bound, or with its own stationarity gap."""
+        """The iterate that met the rule. It comes with the best bound, or if f is not convex, with
+        its own stationarity gap.
+        """
         met = replace(certificate, x=iterate.x, terms=iterate.terms, value_from=f"iterate {k}")
         if certificate.stationarity is None:
             return met

@@ -39,15 +39,17 @@ from condgrad.kernels.streamed import CentredColumns, Score
 FLOAT32_ROUNDING = 6e-8
 """The rounding unit of float32."""
 TILE, DEVICE_TILE = 1 << 17, 1 << 24
-"""Entries of a tile of a cost by blocks."""
+"""The number of entries of a tile of a cost by blocks, on a CPU and on a GPU."""
 ENTRY_UNITS = 1.0
-"""How many rounding units of its terms the logarithm of an entry may be off, where many entries are
-summed.
+"""If many entries are summed, the logarithm of an entry is taken to be off by this many rounding
+units of its terms.
 """
 LARGEST_EXPONENT = 200.0
-"""What neither exp overflows at nor products of what it gives."""
+"""exp of this does not overflow, nor do products of such numbers."""
 LARGEST_LOG_ERROR = 100.0
-"""Beyond this error of a logarithm an entry means nothing, and its bound need not grow."""
+"""If the logarithm of an entry may be off by more than this, the entry means nothing, and its bound
+does not grow further.
+"""
 
 
 class Blocks(NamedTuple):
@@ -65,8 +67,8 @@ class Blocks(NamedTuple):
         result = self.function(Xs, Xt)
         if tuple(result.shape) != (Xs.shape[0], Xt.shape[0]):
             raise ValueError(
-                f"a cost by blocks must return an array of shape {(Xs.shape[0], Xt.shape[0])} for so many sources and "
-                f"targets, got {tuple(result.shape)}"
+                f"the function of BlockCost must return an array of shape {(Xs.shape[0], Xt.shape[0])} for "
+                f"{Xs.shape[0]} sources and {Xt.shape[0]} targets, got {tuple(result.shape)}"
             )
         return self.weight * double_like(result, Xs)
 

@@ -1,4 +1,4 @@
-"""What a problem is, as a value: nobody else takes f and g apart.
+"""The structure of a problem, as a value. No other module takes f and g apart.
 
 | f + g                                                        | structure            |
 |--------------------------------------------------------------|----------------------|
@@ -34,12 +34,12 @@ COSTS = (Linear, TransportCost)
 
 @dataclass(frozen=True, eq=False)
 class TransportStructure:
-    """<cost, G> + regularisers + entropy over plans G; each term of f has its weight before it."""
+    """<cost, G> + regularisers + entropy over plans G. Each term of f comes with its weight."""
 
     on: Any
     """The set of plans."""
     entropy: float
-    """The weight of the entropy; 0 where g is something else."""
+    """The weight of the entropy; 0 if g is not an entropy."""
     costs: tuple[tuple[float, Any], ...]
     laplacians: tuple[tuple[float, TransportLaplacian], ...]
     groups: tuple[tuple[float, TransportGroupLasso], ...]
@@ -47,7 +47,7 @@ class TransportStructure:
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is nothing in f but a cost."""
+        """Whether f is only a cost."""
         return not (self.laplacians or self.groups or self.others)
 
     @property
@@ -77,8 +77,8 @@ class LossOnSet:
     f: Smooth
     g: Ridge | Zero | ElasticNet
     loss: Folded | None
-    """f as h(Kx) and linear terms: f itself, or what folds its terms. None for several classes and
-    for data in blocks: there f knows its own Hessian.
+    """f as h(Kx) plus linear terms: f itself, or what folds its terms. None for several classes and
+    for data in blocks, where f computes its own Hessian.
     """
 
 
@@ -93,22 +93,22 @@ class LossOnPolytope:
 
 @dataclass(frozen=True)
 class NoStructure:
-    """Nothing is known of f + g but what can be asked of it."""
+    """A problem without a known structure."""
 
     reason: str
-    """Which part is of no known kind."""
+    """Which part of the problem is of no known kind."""
 
 
 Structure = TransportStructure | LossOnSet | LossOnPolytope | NoStructure
 
 
 def structure(f: Smooth, g: Simple) -> Structure:
-    """What f + g is made of."""
+    """The structure of f + g."""
     if isinstance(g.on, PLANS):
         return transport_structure(f, g)
     if not isinstance(g, Ridge | Zero | ElasticNet):
-        quadratics = "Ridge and Zero are, and ElasticNet is one on each side of 0"
-        return NoStructure(f"{g!r} is no quadratic: {quadratics}")
+        quadratics = "Ridge and Zero are, and so is ElasticNetPenalty on each side of 0"
+        return NoStructure(f"{g!r} is not quadratic: {quadratics}")
     if isinstance(f, LossOfMatrix) and not is_at_hand(f):
         return LossOnSet(f, g, None)
     try:

@@ -509,14 +509,15 @@ def test_what_is_missing_is_said_in_a_sentence() -> None:
             r"Linear.* is not a loss h\(Kx\) on data",
         ),
         ((f + f, ridge), r"is not a multiple of one loss h\(Kx\)"),
-        ((f, cg.simple.L1Norm(0.1, on=ball)), r"L1Norm.* is no quadratic: Ridge and Zero are"),
+        ((f, cg.simple.L1Norm(0.1, on=ball)), r"L1Norm.* is not quadratic: Ridge and Zero are"),
         (
             (f, cg.simple.Ridge(1.0, on=cg.sets.L2Ball(1.0))),
             r"L2Ball.* has no faces: L1Ball, GroupBall, Simplex, SolidSimplex and Box do",
         ),
     ):
         with pytest.raises(
-            cg.MissingAbility, match=rf"method='newton' solves.*{sentence}.*method='cgs' works"
+            cg.MissingAbility,
+            match=rf"method='newton' does not solve.*{sentence}.*method='cgs' works",
         ):
             newton(*pair)
     for options in ({"step": "armijo"}, {"memory": 2}):

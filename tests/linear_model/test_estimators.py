@@ -264,7 +264,7 @@ def test_grid_search_in_a_pipeline(kind: type) -> None:
 @every_kind
 def test_a_fit_that_falls_short_says_so(kind: type) -> None:
     with pytest.warns(
-        ConvergenceWarning, match=r"iteration limit.*where 1e-12 was asked.*Raise max_iter or tol"
+        ConvergenceWarning, match=r"iteration limit.*but tol is 1e-12.*Raise max_iter or tol"
     ) as seen:
         model = kind(0.7, max_iter=2, tol=1e-12, method="cgs").fit(X, Y)
     assert f"within {np.ravel(model.dual_gap_)[0]:.3g} of its minimum" in str(seen[0].message)

@@ -199,7 +199,7 @@ def test_bad_input_gets_a_sentence() -> None:
         ours.PoissonRegressor().fit(X, COUNTS).predict(X, offset=[1.0])
     with pytest.raises(ValueError, match="offset needs two classes, got 3"):
         ours.LogisticRegression().fit(X, np.arange(60) % 3, offset=OFFSET)
-    with pytest.raises(ValueError, match="offset goes with scoring=None"):
+    with pytest.raises(ValueError, match="offset needs scoring=None"):
         ours.LassoCV(scoring="r2").fit(X, NUMBERS, offset=OFFSET)
     with pytest.raises(ValueError, match="PoissonRegressor needs data in memory"):
         ours.PoissonRegressor().fit(da.from_array(X), COUNTS)

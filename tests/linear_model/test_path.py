@@ -205,5 +205,5 @@ def test_a_sparse_matrix_without_entries_has_a_path(loss: str, form: type) -> No
 def test_a_path_beyond_float32_is_told_and_not_certified(
     unit: float, radii: list[float] | None
 ) -> None:
-    with pytest.raises(ValueError, match="float32 data have digits"):
+    with pytest.raises(ValueError, match="float32 data are only precise from"):
         path(X.astype(np.float32), unit * X[:, 0], loss="least-squares", radii=radii)

@@ -254,5 +254,5 @@ def test_bad_input_gets_a_sentence() -> None:
             model.fit(X, LABELS)
     with pytest.raises(ValueError, match="a path is by radius or by penalty"):
         ours.path(X, Y, loss="least-squares", alphas=5, radii=[1.0])
-    with pytest.raises(ValueError, match="l1_ratio goes with alphas"):
+    with pytest.raises(ValueError, match="l1_ratio needs alphas"):
         ours.path(X, Y, loss="least-squares", l1_ratio=0.5)

@@ -110,7 +110,7 @@ def test_torch(torch: Any) -> None:
     [
         ({"method": "pairwise", "memory": 2}, ValueError, "leave memory=0"),
         ({"method": "away", "step": "open-loop"}, ValueError, "needs a step that depends on F"),
-        ({"method": "cgs", "lazy": True}, ValueError, "lazy=True goes with"),
+        ({"method": "cgs", "lazy": True}, ValueError, "lazy=True works only with"),
     ],
 )
 def test_options_that_do_not_go_together(

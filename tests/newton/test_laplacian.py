@@ -422,7 +422,7 @@ def test_what_newton_cannot_do() -> None:
             cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0)),
             method="newton",
         )
-    with pytest.raises(cg.MissingAbility, match=r"newton.*L1Norm.* is no quadratic"):
+    with pytest.raises(cg.MissingAbility, match=r"newton.*L1Norm.* is not quadratic"):
         cg.minimize(f, cg.simple.L1Norm(1.0, on=cg.sets.L1Ball(1.0)), method="newton")
     with pytest.raises(ValueError, match="chooses its own steps"):
         cg.minimize(F, G, method="newton", step="armijo")

@@ -179,7 +179,7 @@ def test_equations_that_are_met_but_for_rounding_are_taken(seed: int, share: flo
         ),
         (
             {"A_eq": [[1.0, 1.0]], "b_eq": [1.0], "bounds": [(0, 1)] * 3},
-            "the number of coordinates must be one, got 2 by A_eq, 3 by bounds",
+            "the number of coordinates must be the same, got 2 in A_eq, 3 in bounds",
         ),
         ({"bounds": [(0, 1), (2, 1), (0, 1)]}, r"lower <= upper, got \(2, 1\) for x\[1\]"),
         ({"A_ub": [[1.0, np.nan]], "b_ub": [1.0]}, "A_ub must be finite"),

@@ -262,7 +262,9 @@ def test_plain_sentences_for_bad_groups() -> None:
         GroupBall(1.0, [[0, 1], [1, 1]])
     with pytest.raises(ValueError, match="groups must not have NaN or infinity"):
         GroupBall(1.0, [0.0, np.nan])
-    with pytest.raises(ValueError, match="groups has 2 entries for a variable of 3 rows"):
+    with pytest.raises(
+        ValueError, match="groups must have one entry for each of the 3 rows, got 2"
+    ):
         GroupBall(1.0, [0, 1]).project(np.ones(3))
     with pytest.raises(ValueError, match="radius must be finite and >= 0"):
         GroupBall(-1.0, [0, 1])

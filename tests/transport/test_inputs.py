@@ -75,7 +75,7 @@ def test_a_regulariser_of_another_shape_is_named() -> None:
         (
             np.ones((5, 6)),
             ValueError,
-            r"^start has the shape \(5, 6\) and must have that of the cost, \(6, 5\)",
+            r"^start must have the shape of the cost, \(6, 5\), got \(5, 6\)",
         ),
         (
             np.ones((6, 5)),

@@ -322,7 +322,7 @@ def test_errors_name_the_argument(torch: ModuleType) -> None:
         ({"Xs": Xs, "Xt": Xt, "regularizers": 3}, "regularizers must be a list"),
         (
             {"Xs": Xs, "Xt": Xt, "regularizers": [laplacian(Xt, Xs)]},
-            r"regularizers\[0\] has graphs of 5 and 6",
+            r"regularizers\[0\] must have graphs of 6 and 5 points.*got 5 and 6",
         ),
         ({"Xs": Xs, "Xt": Xt, "entropy": -1.0}, "entropy must be finite and >= 0"),
     ]:

@@ -448,7 +448,7 @@ BAD_GRAPHS = {
     "a Laplacian of the wrong sign": ({"Ls": -raw(np.ones((6, 6)))}, r"its diagonal has -5"),
     "similarities for a Laplacian": (
         {"Ls": np.ones((6, 6)) - np.eye(6)},
-        r"semidefinite.*beside the diagonal",
+        r"semidefinite.*off-diagonal",
     ),
     "similarities of another size": ({"Ws": np.ones((4, 4))}, r"\(6, 6\).*\(4, 4\)"),
     "negative weight": ({"weight": -1.0}, r"weight must be finite and >= 0"),
@@ -571,7 +571,7 @@ def test_groups_leave_memory_alone() -> None:
 BAD_LABELS = {
     "too few labels": (
         lambda: GroupLasso([0, 1]).at(np.ones((3, 2))),
-        r"labels has 2 entries for a plan of 3 rows",
+        r"labels must have one entry for each of the 3 rows of the plan, got 2",
     ),
     "no labels": (lambda: GroupLasso([]), r"labels must have one class for each row"),
     "labels in a matrix": (

@@ -358,7 +358,7 @@ def test_any_plan_is_a_start(name: str, start: str) -> None:
 def test_a_start_must_be_a_plan() -> None:
     with pytest.raises(ValueError, match=r"x0 must lie in Transport\(7 x 6\)|start must lie in"):
         solved("entropy", start=np.full((N, M), 1.0))
-    with pytest.raises(ValueError, match=r"\(6, 7\).*\(7, 6\)"):
+    with pytest.raises(ValueError, match=r"\(7, 6\).*\(6, 7\)"):
         solved("entropy", start=np.outer(DATA.b, DATA.a))
 
 
@@ -436,7 +436,7 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "labels of another length": (
         {"regularizers": [GroupLasso([0, 1], 0.1)]},
         ValueError,
-        r"labels.*2.*7",
+        r"labels.*7.*2",
     ),
     "points of another number": (
         {"regularizers": [Laplacian(DATA.Xs[:4], DATA.Xt, 1.0)]},

@@ -306,7 +306,7 @@ def test_errors_name_the_argument() -> None:
         ({"penalty": math.inf}, "use transport.solve"),
         ({"penalty": 1.0, "entropy": 0.0}, "entropy must be finite and > 0"),
         ({"penalty": 1.0, "a": data.b}, "a must have 7 weights"),
-        ({"penalty": 1.0, "a": -data.a}, "a must hold weights >= 0 of some mass"),
+        ({"penalty": 1.0, "a": -data.a}, "a must hold weights >= 0, not all 0"),
         ({"penalty": 1.0, "tol": -1.0}, "tol must be finite and >= 0"),
     ]:
         with pytest.raises((TypeError, ValueError), match=message):

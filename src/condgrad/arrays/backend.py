@@ -17,7 +17,7 @@ Array: TypeAlias = Any
 """A NumPy array or a torch tensor."""
 
 FLOAT64 = np.dtype(np.float64)
-"""As a dtype: to compare with it takes a tenth of the time that comparing with the type takes."""
+"""float64 as a dtype. Comparing with it takes a tenth of the time of comparing with the type."""
 
 
 Matrix: TypeAlias = Any

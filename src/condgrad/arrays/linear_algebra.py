@@ -27,12 +27,12 @@ from condgrad.arrays.reductions import row_blocks
 from condgrad.errors import NotFiniteError
 
 DOUBLED_AT_ONCE = 1 << 18
-"""Entries of float32 data that are copied to float64 at a time: 2 MB, which stay in the cache of a
-core.
+"""The number of entries of float32 data that are copied to float64 at a time: 2 MB, which stay in
+the cache of a core.
 """
 
 SHORT = 500
-"""Entries of a vector whose zeros are not worth looking for."""
+"""In a vector with at most this many entries, zeros are not looked for."""
 
 
 def largest_row_sum(K: Matrix) -> float:

@@ -27,7 +27,9 @@ from condgrad.arrays.backend import (
 )
 
 LEAST_SUM_OF_SQUARES = sys.float_info.min / sys.float_info.epsilon
-"""A sum of squares from which on none of its terms that count is below the normal numbers."""
+"""If a sum of squares is smaller, squares of entries that matter may have underflowed. Then x is
+scaled first.
+"""
 
 
 def dot(x: Array, y: Array) -> float:
@@ -133,7 +135,7 @@ def differences(points: list[Array], x: Array) -> Array:
 BLOCK = 1 << 15
 DEVICE_BLOCK = 1 << 26
 ENOUGH_ROWS = 256
-"""Rows of a left factor above which a product takes no less time for each of them."""
+"""With more rows in the left factor, a product takes no less time for each of them."""
 """Entries a pass takes at a time: what lies between stays in the cache, or on a GPU takes little
 memory.
 """

@@ -274,10 +274,10 @@ class FaceNewton:
             raise MissingAbility(off)
         if isinstance(f, Multinomial):
             if not f.at_hand or is_torch(f.K):
-                raise MissingAbility(f"{f!r} is no Multinomial of NumPy or SciPy data")
+                raise MissingAbility(f"{f!r} is not a Multinomial of NumPy or SciPy data")
             if not isinstance(g.on, L1Ball | GroupBall | Penalised) or g.on.nonnegative:
                 raise MissingAbility(
-                    f"{g.on!r} is no L1Ball or GroupBall, where Multinomial needs one, or ElasticNet, for both signs"
+                    f"Multinomial needs L1Ball, GroupBall or ElasticNetPenalty, without positive=True, got {g.on!r}"
                 )
         return cls(f, g, problem.loss, wanted, null_size, warm or Warm())
 

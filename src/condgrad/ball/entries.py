@@ -24,7 +24,7 @@ from condgrad.search.steps import Exact, SearchState
 from condgrad.sets import Simplex
 
 ROUGHLY = Exact(OPTIONS.short_step)
-"""How far to go towards the least point of a model where F is not lower there."""
+"""If F is not lower at the least point of a model, a point between is searched for this exactly."""
 
 
 class Entries:

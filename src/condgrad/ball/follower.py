@@ -39,11 +39,11 @@ KINDS = (
     GammaOfScores,
     HuberOfScores,
 )
-"""In the order of `compiled.along_path`."""
+"""The losses in the order of `compiled.along_path`."""
 SHARE_OF_TOLERANCE = 0.1
 """A prediction is good if its gap is at most this share of the gap that is asked for."""
 AT_ONCE = 1 << 23
-"""So many entries of data are read, about, before somebody looks at the clock again."""
+"""The time limit is checked again after about this many entries of data."""
 
 
 def follow(

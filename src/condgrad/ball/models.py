@@ -48,11 +48,12 @@ if TYPE_CHECKING:
     from condgrad.ball.compiled.free_block import ModelHessian
 
 NormBall = L1Ball | SolidSimplex
-"""Sets of |x|_1 <= size, whose norms may be below that."""
+"""Sets of all x with |x|_1 <= size; the norm may also be smaller."""
 SparseSet = NormBall | Penalised | GroupBall
-"""Where most coordinates of solutions are 0: those whose pulls are below the multiplier."""
+"""Sets on which most coordinates of a solution are 0: those whose pulls are below the multiplier.
+"""
 SetWithFaces = SparseSet | Simplex | Box
-"""Where models are minimised."""
+"""The sets on which models are minimised."""
 
 
 class LeastPoint(NamedTuple):

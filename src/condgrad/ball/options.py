@@ -98,8 +98,8 @@ class Options:
     shortest_step: float = 1e-10
     hidden_fall: float = 1e-9
     """Between two points on the boundary of the ball, the norm does not change. If F falls by less
-    than this share of multiplier times radius, the multiplier times the change of the norm, which
-    is 0, is subtracted term by term: its rounding would hide the fall."""
+    than this share of multiplier times radius, rounding may hide the fall. Then the multiplier
+    times the change of the norm, which is 0, is subtracted term by term."""
 
     # Inside the ball, where the constraint is not active.
     inside_steps: int = 300

@@ -10,7 +10,7 @@ from condgrad.errors import install_command
 
 
 def main() -> None:
-    """The entry point: runs a command; what a user can mend ends in one sentence and exit code 2."""
+    """Run a command. A mistake that the user can mend ends in one sentence and exit code 2."""
     try:
         from condgrad.cli.app import run
     except ModuleNotFoundError as missing:

@@ -1,4 +1,4 @@
-"""The commands in one place; `paper` and `bench` are handed over to the experiments of a clone."""
+"""All commands. `paper` and `bench` call the experiments, which only a clone has."""
 
 from __future__ import annotations
 

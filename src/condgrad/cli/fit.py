@@ -129,7 +129,7 @@ def fit(
     ] = None,
     form: Annotated[
         str | None,
-        option("NAME", "A bound on |coef|_1 (radius), or a penalty.", "radius", among=FORMS),
+        option("NAME", "radius: a bound on |coef|_1; penalty: a penalty.", "radius", among=FORMS),
     ] = None,
     radius: Annotated[
         str | None, option("R,...", "Bound on |coef|_1.", "cross-validated", numbers_from=0.0)
@@ -139,20 +139,25 @@ def fit(
     ] = None,
     alpha: Annotated[
         str | None,
-        option("A,...", "Penalty, if the target has numbers.", "cross-validated", numbers_from=0.0),
+        option(
+            "A,...",
+            "Strength of the penalty, if the target has numbers.",
+            "cross-validated",
+            numbers_from=0.0,
+        ),
     ] = None,
     strength: Annotated[
         str | None,
         option(
             "C,...",
-            "1 / penalty, if the target has labels.",
+            "1 / strength of the penalty, if the target has labels.",
             "cross-validated",
             "--C",
             numbers_from=0.0,
         ),
     ] = None,
     l1_ratio: Annotated[
-        str | None, option("S,...", "Part of |coef|_1 in the penalty.", "1", numbers_from=0.0)
+        str | None, option("S,...", "Share of |coef|_1 in the penalty.", "1", numbers_from=0.0)
     ] = None,
     grid: Annotated[
         int | None,
@@ -161,7 +166,8 @@ def fit(
         ),
     ] = None,
     delta: Annotated[
-        float | None, option("D", "Larger residuals have a linear loss (huber).", "1.35", above=0.0)
+        float | None,
+        option("D", "With huber: larger residuals have a linear loss.", "1.35", above=0.0),
     ] = None,
     folds: Annotated[
         int | None, option("N", "Folds of the cross-validation.", str(FOLDS), least=2)
@@ -171,7 +177,8 @@ def fit(
         bool, typer.Option("--positive", help="Allow no negative coefficients.")
     ] = False,
     groups: Annotated[
-        Path | None, option("FILE", "A table of features and groups. Whole groups become 0.")
+        Path | None,
+        option("FILE", "A table of two columns, feature and group. Whole groups become 0."),
     ] = None,
     unpenalised: Annotated[
         list[str] | None,
@@ -213,7 +220,7 @@ def fit(
         str | None,
         option(
             "ADDRESS",
-            "A Dask cluster that reads and fits the files of a pattern.",
+            "A Dask cluster to read and fit the files of a pattern.",
             "threads of this machine",
         ),
     ] = None,
@@ -227,10 +234,10 @@ def fit(
     LogisticRegression. If you do not give radius or ridge, cross-validation
     chooses them. If you give several values with commas, it takes the best. The
     loss depends on the target: logistic for labels, least-squares for numbers.
-    Labels are text, or at most 10 different whole numbers with two rows each on
-    average. Columns are divided by their standard deviations. Each fold has its
-    own deviations and its own values for empty cells. The report ends with the
-    same fit in Python.
+    Labels are text, or at most 10 different whole numbers with at least two rows
+    each on average. Columns are divided by their standard deviations. In
+    cross-validation, each fold computes its own deviations and its own values for
+    empty cells. The report ends with the same fit in Python.
 
     A pattern in quotes means many files with the same columns. Dask reads and
     fits them in blocks, here or on a cluster. They need not fit into the memory
@@ -296,7 +303,7 @@ def _opened(
         return stack.enter_context(found)
     require(
         scheduler is None,
-        f"--scheduler is for patterns such as 'part-*.parquet', and {data} is one file",
+        f"--scheduler is for patterns such as 'part-*.parquet', but {data} is one file",
     )
     return read_table(data, header=header, row_id=row_id)
 
@@ -370,7 +377,7 @@ def _check_sizes(settings: FitSettings, loss: str, strength: str, other: str) ->
         numbers = getattr(settings, name)
         flag = f"--{name.replace('_', '-')}"
         fits = numbers is None or name in (strength, other)
-        wanted = f"--{strength} and --{other.replace('_', '-')} go with this form and loss ({loss})"
+        wanted = f"--{strength} and --{other.replace('_', '-')} do, for --loss {loss} in this form"
         require(fits, f"{flag} does not go with this fit: {wanted}")
         if numbers is not None and name in ("alpha", "C"):
             require(min(numbers) > 0.0, f"{flag} must be above 0, got {min(numbers):g}")

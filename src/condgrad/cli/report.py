@@ -108,7 +108,12 @@ def numbers(text: str | None) -> tuple[float, ...] | None:
 
 
 Tolerance = Annotated[
-    float, option("GAP", "Stop if the certified gap / scale of F is this small.", at_least=0.0)
+    float,
+    option(
+        "GAP",
+        "Stop once the certified gap / scale of F (the objective) is this small.",
+        at_least=0.0,
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 

@@ -306,7 +306,7 @@ def _unpenalised(table: Table, asked: Sequence[str], features: Sequence[str]) ->
     """The features without a penalty, by their names."""
     names = [table.resolve(name, option="--unpenalised") for name in asked]
     for name in names:
-        require(name in features, f"--unpenalised {name}: this column is no feature")
+        require(name in features, f"--unpenalised {name}: this column is not a feature")
     return names
 
 

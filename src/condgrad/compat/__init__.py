@@ -1,1 +1,1 @@
-"""Functions with the signatures of other libraries, computed by this package."""
+"""Functions and classes of other libraries, computed by this package."""

@@ -6,10 +6,13 @@
     from condgrad.compat.pot import gromov_wasserstein  # ... of ot and ot.gromov
 
 Arguments and return values are those of POT 0.9, except for options of its inner solvers. Three
-things are different. Plans have exact marginals. Tolerances are for the certified gap divided by
-the scale of the objective, and not for the last change of the objective; `stopThr2` of `gcg` is for
-the gap itself. Logs have more entries. If a plan does not reach its tolerance, a warning states its
-gap.
+things are different:
+
+- Plans have exact marginals.
+- Tolerances are for the certified gap divided by the scale of the objective, and not for the last
+  change of the objective. (Only `stopThr2` of `gcg` is for the gap itself.) If a plan does not
+  reach its tolerance, a warning states its gap.
+- Logs have more entries.
 """
 
 from __future__ import annotations
@@ -100,8 +103,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class EitherGap:
-    """gap <= absolute, or gap <= relative * the scale of F; `condgrad.certificate` says what the
-    scale is.
+    """Stop when gap <= absolute, or when gap <= relative * scale.
+
+    `condgrad.certificate` defines the scale.
     """
 
     relative: float
@@ -138,10 +142,10 @@ def gcg(
     log: bool = False,
     **line_search: Any,  # noqa: ARG001  (POT hands these to a line search that is not needed here)
 ) -> Any:
-    """min <M, G> + reg1 sum G log G + reg2 f(G) over plans from a to b: `ot.optim.gcg`, with exact
-    steps on this objective.
+    """`ot.optim.gcg`: minimise <M, G> + reg1 sum G log G + reg2 f(G) over plans G from a to b.
 
-    If a plan does not reach its tolerances, a warning states its gap.
+    Steps are exact for this objective. If a plan does not reach its tolerances, a warning states
+    its gap.
 
     Parameters
     ----------
@@ -151,19 +155,19 @@ def gcg(
         The cost, an array of NumPy or torch; the plan is of the same kind. On a CPU, tensors and
         NumPy arrays give exactly the same plan.
     reg1, reg2 : float
-        Weights of the entropy, above 0, and of f, at least 0.
+        reg1 is the weight of the entropy, above 0. reg2 is the weight of f, at least 0.
     f, df : callable
-        A convex function of the plan and its gradient. If M is a tensor, they get tensors.
+        A convex function of the plan, and its gradient. If M is a tensor, they get tensors.
     G0 : array, optional
         A plan to start from.
     numItermax : int
         The largest number of steps.
     numInnerItermax, **line_search
-        Accepted and not needed: the inner accuracy follows the gap, and steps are exact.
+        Accepted without effect: the inner accuracy follows the gap, and steps are exact.
     stopThr : float
         Tolerance for the certified gap divided by the scale of the objective.
     stopThr2 : float
-        Tolerance for the gap itself. A run stops if one of the two is reached.
+        Tolerance for the gap itself. A run stops when one of the two tolerances is reached.
     verbose : bool
         Show a live line on the terminal.
     log : bool
@@ -172,13 +176,17 @@ def gcg(
     Returns
     -------
     plan : array, shape (n, m)
-        With exact marginals.
+        The plan, with exact marginals.
     log : dict
-        Only with `log=True`. It has the `loss` of each iterate (the whole objective, with the
-        entropy), the number of iterations `niter`, the certified `gap` and `lower_bound`, and the
-        `status`. From the last partially linearised problem it has the scalings `u` and `v`
-        (`log_u` and `log_v` if they would overflow), and `err`: the norm of the difference between
-        b and the column sums of diag(u) exp(-(M + reg2 df(G))/reg1) diag(v).
+        Only with `log=True`. Its entries are:
+
+        - `loss`: the whole objective, with the entropy, at each iterate;
+        - `niter`: the number of iterations;
+        - `gap`, `lower_bound` and `status` of the certificate;
+        - `u` and `v`: the scalings of the last partially linearised problem (`log_u` and `log_v` if
+          they would overflow);
+        - `err`: the norm of the difference between b and the column sums of
+          diag(u) exp(-(M + reg2 df(G))/reg1) diag(v).
 
     Examples
     --------
@@ -229,8 +237,10 @@ def sinkhorn_l1l2_gl(
     verbose: bool = False,
     log: bool = False,
 ) -> Any:
-    """min <M, G> + reg sum G log G + eta sum_{j, c} |G[labels_a == c, j]|_2 over plans:
-    `ot.da.sinkhorn_l1l2_gl`.
+    """`ot.da.sinkhorn_l1l2_gl`: transport with an entropy and class groups.
+
+    It minimises <M, G> + reg sum G log G + eta sum_{j, c} |G[labels_a == c, j]|_2 over plans G from
+    a to b. The last sum is over targets j and classes c.
 
     Parameters
     ----------
@@ -241,13 +251,13 @@ def sinkhorn_l1l2_gl(
     M : array, shape (n, m)
         The cost.
     reg, eta : float
-        Weights of the entropy, above 0, and of the groups, at least 0.
+        reg is the weight of the entropy, above 0. eta is the weight of the groups, at least 0.
     numItermax, numInnerItermax : int
         Their product is the largest number of iterations.
     stopInnerThr : float
         Tolerance for the certified gap divided by the scale of the objective.
     eps : float
-        Accepted and not needed: nothing is divided by the norm of a group that is 0.
+        Accepted without effect: nothing is divided by the norm of a group that is 0.
     verbose, log : bool
         As in `gcg`.
 
@@ -293,11 +303,12 @@ def sinkhorn_lpl1_mm(
     verbose: bool = False,
     log: bool = False,
 ) -> Any:
-    """Entropy and the concave sum_{j, c} sqrt(mass from class c to j + 1e-3):
-    `ot.da.sinkhorn_lpl1_mm`.
+    """`ot.da.sinkhorn_lpl1_mm`: transport with an entropy and a concave regulariser of classes.
 
-    The problem is not convex. So the square roots are replaced by their tangents, `numItermax`
-    times. The plan and its certificate belong to the last of these convex problems.
+    It looks for a plan G for which <M, G> + reg sum G log G + eta sum_{j, c} sqrt(m_cj + 1e-3) is
+    small. Here m_cj is the mass from class c to target j. The problem is not convex. So the square
+    roots are replaced by their tangents, `numItermax` times. The plan and its certificate belong to
+    the last of these convex problems.
 
     Parameters
     ----------
@@ -374,11 +385,12 @@ def emd_laplace(
     log: bool = False,
     verbose: bool = False,
 ) -> Any:
-    """min <M, G> + eta (alpha tr(xt' G' Ls G xt) + (1 - alpha) tr(xs' G Lt G' xs)) over plans:
-    `ot.da.emd_laplace`.
+    """`ot.da.emd_laplace`: transport with a Laplacian and no entropy.
 
-    Conditional gradients over linear programs converge slowly, so you will often get a warning with
-    the certified gap. Then use a larger `numItermax`, or `transport.solve` with a small entropy.
+    It minimises <M, G> + eta (alpha tr(xt' G' Ls G xt) + (1 - alpha) tr(xs' G Lt G' xs)) over plans
+    G from a to b. Without an entropy the conditional gradient method converges slowly. So you will
+    often get a warning with the certified gap. Then use a larger `numItermax`, or `transport.solve`
+    with a small entropy.
 
     Parameters
     ----------
@@ -389,8 +401,8 @@ def emd_laplace(
     M : array, shape (n, m)
         The cost.
     sim : {"knn", "gauss"}
-        Ls and Lt are raw Laplacians of neighbour graphs ("knn") or of Gaussian similarities
-        ("gauss").
+        Ls and Lt are unnormalised Laplacians of neighbour graphs ("knn") or of Gaussian
+        similarities ("gauss").
     sim_param : float, optional
         The number of neighbours (3 by default), or the width of the Gaussian.
     reg : {"pos", "disp"}
@@ -398,15 +410,15 @@ def emd_laplace(
     eta : float
         Weight of the regulariser.
     alpha : float
-        The part of the sources' term, from 0 to 1.
+        The share of the first term, that of the sources, from 0 to 1.
     numItermax : int
         The largest number of steps.
     stopThr : float
         Tolerance for the certified gap divided by the scale of the objective.
     numInnerItermax, stopInnerThr
-        Accepted and not needed: the network simplex ends by itself.
+        Accepted without effect: the network simplex ends by itself.
     log, verbose : bool
-        As in `gcg`. `u` and `v` of this log are prices.
+        As in `gcg`. In this log, `u` and `v` are the dual variables of a linear program.
 
     Returns
     -------
@@ -601,8 +613,8 @@ class _PotTransport(_PotArguments, PlanTransformer):  # type: ignore[misc]
 
     @property
     def cost_(self) -> Array:
-        """The cost between all samples by the metric and its norm, formed when asked for; what
-        classes that differ add is no part of it.
+        """The cost between all samples, from `metric` and `norm`, computed at each use. It does not
+        have the extra cost between different classes.
         """
         if "result_" not in vars(self):
             raise AttributeError(f"this {type(self).__name__} is not fitted: it has no cost yet")
@@ -645,14 +657,14 @@ def _needed_labels(source: Domain, kind: type) -> Any:
 
 @dataclass(eq=False, repr=False)
 class SinkhornTransport(_PotTransport):
-    """`ot.da.SinkhornTransport`: entropy alone.
+    """`ot.da.SinkhornTransport`: transport with an entropy.
 
     Parameters
     ----------
     reg_e : float
         Weight of the entropy.
     method
-        Accepted and not needed: there is one method for all.
+        Accepted without effect: there is only one method.
     out_of_sample_map : {"continuous", "ferradans"}
         Where new points go. "continuous": to the mean of the targets with the weights exp((v_j -
         cost)/reg_e), where v are the potentials of the plan. "ferradans": together with their
@@ -664,7 +676,7 @@ class SinkhornTransport(_PotTransport):
     verbose : bool
         Show a live line on the terminal.
     log : bool
-        Accepted and not needed: `log_` is always there.
+        Accepted without effect: `log_` is always there.
     metric : str
         The cost, by its name in `scipy.spatial.distance.cdist`.
     norm : {None, "max", "median", "log", "loglog"}
@@ -680,9 +692,9 @@ class SinkhornTransport(_PotTransport):
     coupling_ : array, shape (n, m)
         The plan.
     dual_gap_ : float
-        An upper bound on the distance of the objective from its minimum.
+        The objective is at most this far above its minimum.
     log_ : dict
-        `loss`, `gap` and `niter`, also without `log`.
+        It has `loss`, `gap` and `niter`, for every value of `log`.
     xs_, xt_ : arrays
         The points of the fit.
 
@@ -738,15 +750,16 @@ class SinkhornTransport(_PotTransport):
 
 @dataclass(eq=False, repr=False)
 class UnbalancedSinkhornTransport(_PotTransport):
-    """`ot.da.UnbalancedSinkhornTransport`: entropy, and marginals that may differ from the weights
-    at a price.
+    """`ot.da.UnbalancedSinkhornTransport`: transport with an entropy, and with a penalty if the
+    marginals differ from the weights.
 
     Parameters
     ----------
     reg_e : float
-        Weight of the entropy, relative to the product of the weights.
+        Weight of the entropy. It is the relative entropy between the plan and the product of the
+        weights.
     reg_m : float
-        The price of a difference from the weights, measured by relative entropy.
+        The weight of the penalty. It is the relative entropy between the marginals and the weights.
     method, max_iter, tol, verbose, log, metric, norm, distribution_estimation, out_of_sample_map
         As in `SinkhornTransport`. New points move together with their nearest source.
     limit_max : float
@@ -805,7 +818,7 @@ class UnbalancedSinkhornTransport(_PotTransport):
 
 @dataclass(eq=False, repr=False)
 class EMDTransport(_PotTransport):
-    """`ot.da.EMDTransport`: no regulariser, a linear program.
+    """`ot.da.EMDTransport`: transport without a regulariser, by a linear program.
 
     Parameters
     ----------
@@ -841,7 +854,7 @@ class EMDTransport(_PotTransport):
 
 @dataclass(eq=False, repr=False)
 class SinkhornLpl1Transport(_PotTransport):
-    """`ot.da.SinkhornLpl1Transport`: entropy and concave class groups, see `sinkhorn_lpl1_mm`.
+    """`ot.da.SinkhornLpl1Transport`: transport as in `sinkhorn_lpl1_mm`.
 
     Parameters
     ----------
@@ -898,7 +911,8 @@ class SinkhornLpl1Transport(_PotTransport):
 
 @dataclass(eq=False, repr=False)
 class SinkhornL1l2Transport(_PotTransport):
-    """`ot.da.SinkhornL1l2Transport`: entropy and class groups, see `sinkhorn_l1l2_gl`.
+    """`ot.da.SinkhornL1l2Transport`: transport with an entropy and class groups, as in
+    `sinkhorn_l1l2_gl`.
 
     Parameters
     ----------
@@ -952,18 +966,18 @@ class SinkhornL1l2Transport(_PotTransport):
 
 @dataclass(eq=False, repr=False)
 class EMDLaplaceTransport(_PotTransport):
-    """`ot.da.EMDLaplaceTransport`: a Laplacian without entropy, see `emd_laplace`.
+    """`ot.da.EMDLaplaceTransport`: transport with a Laplacian and no entropy, as in `emd_laplace`.
 
     Parameters
     ----------
     reg_type : {"pos", "disp"}
         Compare positions ("pos") or displacements ("disp") of neighbours.
     reg_lap, reg_src : float
-        Weight of the regulariser, and the part of the sources' term in it, from 0 to 1.
+        The weight of the regulariser, and the share of the sources' term in it, from 0 to 1.
     similarity, similarity_param
         The `sim` and `sim_param` of `emd_laplace`.
     max_inner_iter, inner_tol
-        Accepted and not needed: the network simplex ends by itself.
+        Accepted without effect: the network simplex ends by itself.
     metric, norm, max_iter, tol, log, verbose, distribution_estimation, out_of_sample_map
         As in `SinkhornTransport`.
 

@@ -27,22 +27,21 @@ def gromov_wasserstein(
     tol_rel: float = 1e-9,
     tol_abs: float = 1e-9,  # noqa: ARG001
 ) -> Any:
-    """A stationary plan of sum L(C1_ik, C2_jl) G_ij G_kl, from the same start as
-    `ot.gromov_wasserstein`.
+    """`ot.gromov_wasserstein`: a stationary plan of GW(G) = sum L(C1_ik, C2_jl) G_ij G_kl.
 
-    `transport.gromov` has more starts and a lower bound.
+    The search has the same start as in POT. `transport.gromov` has more starts and a lower bound.
 
     Parameters
     ----------
     C1, C2 : arrays, shapes (n, n) and (m, m)
-        Numbers within each space.
+        A number for each pair of points of the same space, such as a distance.
     p, q : arrays, optional
         Weights; uniform by default.
     loss_fun : {"square_loss", "kl_loss"}
-        The loss.
+        L(x, y) is (x - y)^2, or x log(x/y) - x + y.
     symmetric, armijo, tol_abs
-        Accepted and not needed: symmetry is detected, steps are exact, and the tolerance is
-        relative to the scale.
+        Accepted without effect: symmetry is detected, steps are exact, and the tolerance is
+        relative to the scale of the objective.
     log : bool
         Also return the log.
     G0 : array, optional
@@ -55,8 +54,8 @@ def gromov_wasserstein(
     Returns
     -------
     plan, log
-        The plan, with exact marginals. With `log=True` also POT's log, with `gap` (the stationarity
-        gap) and `lower_bound`.
+        The plan, with exact marginals. With `log=True` also POT's log, which has two more entries:
+        `gap` (the stationarity gap) and `lower_bound`.
 
     Examples
     --------
@@ -85,18 +84,19 @@ def gromov_wasserstein2(
     tol_rel: float = 1e-9,
     tol_abs: float = 1e-9,  # noqa: ARG001
 ) -> Any:
-    """The value at the plan of `gromov_wasserstein`, a number without a gradient:
-    `ot.gromov_wasserstein2`.
+    """`ot.gromov_wasserstein2`: the value of GW at the plan of `gromov_wasserstein`.
+
+    It is a number without a gradient. For gradients use `transport.gromov_loss`.
 
     Parameters
     ----------
     C1, C2, p, q, loss_fun, symmetric, log, armijo, G0, max_iter, tol_rel, tol_abs
-        As in `gromov_wasserstein`. For gradients use `transport.gromov_loss`.
+        As in `gromov_wasserstein`.
 
     Returns
     -------
     value, log
-        POT's `gw_dist`, and with `log=True` the log, with the plan as `T`.
+        The value, POT's `gw_dist`. With `log=True` also the log, which has the plan as `T`.
 
     Examples
     --------
@@ -126,21 +126,23 @@ def fused_gromov_wasserstein(
     tol_rel: float = 1e-9,
     tol_abs: float = 1e-9,  # noqa: ARG001
 ) -> Any:
-    """A stationary plan of (1 - alpha) <M, G> + alpha GW(G): `ot.fused_gromov_wasserstein`.
+    """`ot.fused_gromov_wasserstein`: a stationary plan of (1 - alpha) <M, G> + alpha GW(G).
+
+    GW(G) is the objective of `gromov_wasserstein`.
 
     Parameters
     ----------
     M : array, shape (n, m)
         Costs between the two spaces.
     alpha : float
-        The weight of the structure, from 0 to 1.
+        The weight of GW(G), from 0 to 1.
     C1, C2, p, q, loss_fun, symmetric, armijo, G0, log, max_iter, tol_rel, tol_abs
         As in `gromov_wasserstein`.
 
     Returns
     -------
     plan, log
-        As in `gromov_wasserstein`, with `fgw_dist`.
+        As in `gromov_wasserstein`. The log has `fgw_dist`, the value at the plan.
 
     Examples
     --------
@@ -172,7 +174,7 @@ def fused_gromov_wasserstein2(
     tol_rel: float = 1e-9,
     tol_abs: float = 1e-9,  # noqa: ARG001
 ) -> Any:
-    """The value at the plan of `fused_gromov_wasserstein`: `ot.fused_gromov_wasserstein2`.
+    """`ot.fused_gromov_wasserstein2`: the value at the plan of `fused_gromov_wasserstein`.
 
     Parameters
     ----------
@@ -216,8 +218,9 @@ def entropic_gromov_wasserstein(
     verbose: bool = False,
     log: bool = False,
 ) -> Any:
-    """A stationary plan of GW(G) + epsilon sum G log G, with exact marginals:
-    `ot.gromov.entropic_gromov_wasserstein`.
+    """`ot.gromov.entropic_gromov_wasserstein`: a stationary plan of GW(G) + epsilon sum G log G.
+
+    The plan has exact marginals. GW(G) is the objective of `gromov_wasserstein`.
 
     Parameters
     ----------
@@ -228,8 +231,8 @@ def entropic_gromov_wasserstein(
     solver : {"PGD"}
         POT's "PPA" has an objective without entropy: use `gromov_wasserstein` for it.
     warmstart, verbose : bool
-        `warmstart` is not needed: oracles always start from the last potentials. `verbose` shows a
-        live line.
+        `warmstart` has no effect: oracles always start from the last potentials. `verbose` shows a
+        live line on the terminal.
     C1, C2, p, q, loss_fun, symmetric, G0, max_iter, log
         As in `gromov_wasserstein`.
 
@@ -270,8 +273,9 @@ def entropic_gromov_wasserstein2(
     verbose: bool = False,
     log: bool = False,
 ) -> Any:
-    """GW at the plan of `entropic_gromov_wasserstein`, never negative:
-    `ot.gromov.entropic_gromov_wasserstein2`.
+    """`ot.gromov.entropic_gromov_wasserstein2`: GW(G) at the plan of `entropic_gromov_wasserstein`.
+
+    The entropy is not part of the value, so the value is never negative.
 
     Parameters
     ----------
@@ -320,7 +324,7 @@ def entropic_fused_gromov_wasserstein(
 ) -> Any:
     """A stationary plan of (1 - alpha) <M, G> + alpha GW(G) + epsilon sum G log G.
 
-    As `ot.gromov.entropic_fused_gromov_wasserstein`, with exact marginals.
+    This is `ot.gromov.entropic_fused_gromov_wasserstein`, with exact marginals.
 
     Parameters
     ----------
@@ -334,7 +338,7 @@ def entropic_fused_gromov_wasserstein(
     Returns
     -------
     plan, log
-        As in `gromov_wasserstein`, with `fgw_dist`, without the entropy.
+        As in `gromov_wasserstein`. The log has `fgw_dist`, the value without the entropy.
 
     Examples
     --------
@@ -383,7 +387,7 @@ def entropic_fused_gromov_wasserstein2(
 ) -> Any:
     """(1 - alpha) <M, G> + alpha GW(G) at the plan of `entropic_fused_gromov_wasserstein`.
 
-    As `ot.gromov.entropic_fused_gromov_wasserstein2`.
+    This is `ot.gromov.entropic_fused_gromov_wasserstein2`.
 
     Parameters
     ----------

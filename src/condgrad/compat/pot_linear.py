@@ -27,15 +27,15 @@ class OTResult:
     Attributes
     ----------
     plan : array, shape (n, m)
-        The plan; exactly 0 at pairs of infinite cost.
+        The plan. It is exactly 0 at pairs of infinite cost.
     value, value_linear : float
-        The objective as in POT, and <M, plan>.
+        The objective as POT defines it, and <M, plan>.
     potentials : pair of arrays
         Row and column potentials, also as `potential_a` and `potential_b`.
     status : str
         Why the run ended.
     result : Result
-        The run. `gap` and `lower_bound` belong to <M, G> + reg sum G log G.
+        The run. Its `gap` and `lower_bound` are for the objective <M, G> + reg sum G log G.
 
     Examples
     --------
@@ -53,12 +53,12 @@ class OTResult:
 
     @property
     def gap(self) -> float:
-        """At least F - F*, for every status."""
+        """The objective is at most this far above its minimum, for every status."""
         return self.result.gap
 
     @property
     def lower_bound(self) -> float:
-        """A lower bound on F*."""
+        """A lower bound on the minimum of the objective."""
         return self.result.lower_bound
 
     @property
@@ -125,15 +125,18 @@ def solve(
     reg : float, optional
         Weight of the entropy; none by default.
     c : array, optional
-        Not available: an entropy relative to a plan other than the product of the weights.
+        It must be None: the entropy cannot be relative to a plan of your own.
     reg_type : {"KL", "entropy"}
-        The constant that `value` adds to sum G log G. The plan is the same.
+        Both give the same plan. They differ by a constant in `value`.
     unbalanced : float or pair, optional
-        The price of a difference from the weights, measured by relative entropy. It needs a `reg`.
+        The weight of a penalty if the marginals differ from a and b. The penalty is the relative
+        entropy between them. It needs a `reg`.
     unbalanced_type : {"KL"}
+        The kind of this penalty; only relative entropy.
     method, n_threads, grad
-        Accepted and not needed. Gradients are those of `transport.loss(cost=M)`.
+        Accepted without effect. For gradients use `transport.loss(cost=M)`.
     max_iter : int, optional
+        The largest number of iterations.
     plan_init, potentials_init : optional
         Where to start.
     tol : float, optional
@@ -232,12 +235,13 @@ def solve_sample(
     Parameters
     ----------
     X_a, X_b : arrays, shapes (n, d) and (m, d)
+        Source and target points.
     a, b, reg
         As in `solve`.
     metric : str
         As in `dist`.
     **options
-        Those of `solve`.
+        The other arguments of `solve`.
 
     Returns
     -------
@@ -260,10 +264,10 @@ def dist(
     Parameters
     ----------
     x1, x2 : arrays, shapes (n, d) and (m, d)
-        x2 is x1 by default.
+        The points. By default x2 is x1.
     metric : str
-        The name in `scipy.spatial.distance.cdist`. Tensors have "sqeuclidean", "euclidean",
-        "cityblock" and "chebyshev".
+        The cost, by its name in `scipy.spatial.distance.cdist`. For tensors, the names are
+        "sqeuclidean", "euclidean", "cityblock" and "chebyshev".
     p, w
         The power of "minkowski", and the weights of "wminkowski".
 
@@ -293,8 +297,10 @@ def unif(n: int, type_as: Any = None) -> Any:
     Parameters
     ----------
     n : int
+        The number of weights.
     type_as : array, optional
-        The weights get its library, precision and device. By default they are float64 of NumPy.
+        The weights get its library, precision and device. By default they are a NumPy array of
+        float64.
 
     Returns
     -------
@@ -331,22 +337,25 @@ def sinkhorn(
     a, b : array
         Weights. An empty list means uniform weights.
     M : array, shape (n, m)
+        The cost.
     reg : float
         Weight of the entropy, above 0.
     numItermax, stopThr
         The largest number of iterations, and the tolerance for the certified gap divided by the
         scale of the objective.
     verbose, log : bool
+        Show a live line on the terminal; also return the log.
     warn : bool
         Whether to warn if the plan does not reach its tolerance.
     method, warmstart, **options
-        Accepted and not needed.
+        Accepted without effect.
 
     Returns
     -------
     plan : array, shape (n, m)
+        The plan.
     log : dict
-        Only with `log=True`: `u` and `v`, their logarithms, `niter`, `err` and the `gap`.
+        Only with `log=True`. It has `u` and `v`, their logarithms, `niter`, `err` and `gap`.
 
     Examples
     --------
@@ -373,10 +382,10 @@ def sinkhorn(
 
 
 def sinkhorn2(a: Any, b: Any, M: Any, reg: float, log: bool = False, **options: Any) -> Any:
-    """`ot.sinkhorn2`: <M, plan> of the entropic plan.
+    """`ot.sinkhorn2`: <M, plan> for the entropic plan.
 
-    For tensors it is differentiable in M, with the plan kept fixed. `transport.loss(cost=M)` is the
-    entropic objective with exact derivatives.
+    For tensors, the derivative with respect to M keeps the plan fixed. `transport.loss(cost=M)` is
+    the entropic objective with exact derivatives.
 
     Parameters
     ----------
@@ -421,16 +430,19 @@ def emd(
     a, b : array
         Weights. An empty list means uniform weights.
     M : array, shape (n, m)
+        The cost.
     numItermax, **options
-        Accepted and not needed.
+        Accepted without effect.
     log : bool
+        Also return the log.
 
     Returns
     -------
     plan : array, shape (n, m)
+        The plan.
     log : dict
-        Only with `log=True`: the `cost`, optimal prices `u` and `v`, `warning`, `result_code` and
-        the `gap`.
+        Only with `log=True`. It has `cost`, the optimal dual variables `u` and `v`, `warning`,
+        `result_code` and `gap`.
 
     Examples
     --------

@@ -94,9 +94,10 @@ class ClassRegularizerOTMappingAdapter(
     Parameters
     ----------
     norm : {"lpl1", "l1l2"}
-        The groups of `condgrad.compat.pot.SinkhornLpl1Transport` or of `SinkhornL1l2Transport`.
+        The regulariser: as in `condgrad.compat.pot.SinkhornLpl1Transport` for "lpl1", and as in
+        `SinkhornL1l2Transport` for "l1l2".
     reg_e, reg_cl, metric, max_iter, max_inner_iter, tol
-        As in that class.
+        As in this class.
 
     Examples
     --------
@@ -104,7 +105,7 @@ class ClassRegularizerOTMappingAdapter(
     >>> from condgrad.compat.skada import ClassRegularizerOTMappingAdapter
     >>> d = cg.datasets.make_clusters(40)
     >>> X, domain = np.vstack([d.Xs, d.Xt]), np.repeat([1, -2], 40)
-    >>> y = np.concatenate([d.ys, np.full(40, -1)])  # those of the targets are not known
+    >>> y = np.concatenate([d.ys, np.full(40, -1)])  # the classes of the targets are not known
     >>> adapter = ClassRegularizerOTMappingAdapter(reg_e=0.1).fit(X, y, sample_domain=domain)
     >>> adapter.ot_transport_.dual_gap_ < 1e-6
     True
@@ -273,7 +274,7 @@ def LaplaceOTMapping(
     max_iter: int = 1000,
     tol: float = 1e-6,
 ) -> Any:
-    """The pipeline of a `LaplaceOTMappingAdapter` and an estimator; skada has none like it.
+    """The pipeline of a `LaplaceOTMappingAdapter` and an estimator. skada has no such mapping.
 
     Parameters
     ----------

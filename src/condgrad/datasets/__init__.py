@@ -1,5 +1,5 @@
-"""Data for experiments: random data, and the real data of the paper, which are downloaded and never
-shipped.
+"""Data for experiments: random data, and the real data of the paper. The real data are not shipped;
+they are downloaded.
 """
 
 from condgrad.datasets.clusters import Clusters, make_clusters

@@ -36,17 +36,19 @@ class Clusters(NamedTuple):
 def make_clusters(n: int, *, clusters: int = 4, noise: float = 0.05, seed: int = 0) -> Clusters:
     """Noisy clusters with centres in the unit square, and the same clusters rotated and shifted.
 
-    As in section 3.1 of the paper, coordinates are of order 1, and both clouds have noisy clusters.
-    The same seed gives the same clouds.
+    They are like the clouds in section 3.1 of the paper: the coordinates are of order 1, and both
+    clouds have noisy clusters.
 
     Parameters
     ----------
     n : int
-        Points of each cloud.
+        The number of points of each cloud.
     clusters : int
+        The number of clusters.
     noise : float
         The standard deviation of the points around their centre.
     seed : int
+        The seed of the random numbers. The same seed gives the same clouds.
 
     Returns
     -------

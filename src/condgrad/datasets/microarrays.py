@@ -29,7 +29,7 @@ class Microarray:
     y : array of -1.0 and +1.0
         The labels.
     feature_names : tuple of str, optional
-        None if the file has no names.
+        The names of the genes. None if the file has no names.
     description : str
         What the samples and labels are, and how the values were prepared.
     source : str
@@ -130,18 +130,21 @@ _LYMPHOMA = {"malignant": _MALIGNANT, "dlbcl": _DLBCL}
 def load_colon(*, standardize: bool = True, download_if_missing: bool = True) -> Microarray:
     """The colon data: 62 tissues, 2000 genes, 40 tumours (+1) and 22 normal (-1).
 
-    The loader looks in three places, in this order: the folder that the environment variable
-    CONDGRAD_DATA names, your cache folder (this needs `pip install 'condgrad[data]'`), and the
-    LIBSVM data site. A folder may have one of two files. `colon.npz` has the raw intensities, and
-    the loader takes their log10. `colon-libsvm.npz` is the copy of the LIBSVM site, which is
-    already normalised; no logarithm is taken. `source` and `description` of the answer say which
-    file was read.
+    The loader looks in three places, in this order:
+
+    1. the folder in the environment variable CONDGRAD_DATA,
+    2. your cache folder (this needs `pip install 'condgrad[data]'`),
+    3. the LIBSVM data site.
+
+    A folder may have one of two files. `colon.npz` has the raw intensities, and the loader takes
+    their log10. `colon-libsvm.npz` is the copy of the LIBSVM site. It is already normalised, so no
+    logarithm is taken. `source` and `description` of the answer say which file was read.
 
     Parameters
     ----------
     standardize : bool
         Give each gene mean 0 and variance 1 over all samples; a constant gene becomes 0. The paper
-        uses the means and variances of the training part alone. To do the same, turn this off,
+        uses the means and variances of the training part only. To do the same, set this to False,
         split the data, and use `datasets.standardize`.
     download_if_missing : bool
         Whether the network may be used.
@@ -153,10 +156,10 @@ def load_colon(*, standardize: bool = True, download_if_missing: bool = True) ->
     Raises
     ------
     DataUnavailable
-        There is no copy on this machine, and none could be downloaded. The message says what was
+        If there is no copy on this machine, and none could be downloaded. The message says what was
         tried, and how to get a copy.
     DataMismatch
-        A file or a download is not the expected data.
+        If a file or a download is not the expected data.
 
     Notes
     -----
@@ -183,18 +186,18 @@ def load_lymphoma(
     """The lymphoma data of Alizadeh et al. 2000, 4026 genes, in one of two versions.
 
     The paper does not say which samples and classes it used. Work on feature selection often takes
-    all 96 samples, malignant against others. Therefore the version of this shape is the default. We
-    do not know if it is the version of the paper: from memory, that work counts 62 against 34, and
-    this version has 66 against 30. The other version has continuous values.
+    all 96 samples, malignant against others. Therefore the version with 96 samples is the default.
+    We do not know if the paper used it. As far as we remember, the other work has 62 samples
+    against 34, and this version has 66 against 30. The other version has continuous values.
 
     Parameters
     ----------
     version : "malignant" or "dlbcl"
-        "malignant": 96 samples, 66 malignant (+1; DLBCL, FL and CLL, the classes 1, 3 and 4 of the
-        file) and 30 others (-1). File `lymphoma96.npz`, discretised to -2, 0, 2; or
-        `lymphoma96-openml.npz`, fetched from OpenML (`lymphoma_9classes`). "dlbcl": 62 samples, 42
-        DLBCL (+1) against 9 FL and 11 CLL (-1), continuous. File `lymphoma62.npz`; no public copy
-        that Python can read is known.
+        "malignant" has 96 samples: 66 malignant (+1; DLBCL, FL and CLL, the classes 1, 3 and 4 of
+        the file) and 30 others (-1). It is in the file `lymphoma96.npz`, discretised to -2, 0, 2,
+        or in `lymphoma96-openml.npz`, fetched from OpenML (`lymphoma_9classes`). "dlbcl" has 62
+        samples: 42 DLBCL (+1) against 9 FL and 11 CLL (-1), with continuous values. It is in the
+        file `lymphoma62.npz`. We know no public copy that Python can read.
     standardize, download_if_missing : bool
         As in `load_colon`. The folders, the verification and the errors are the same too.
 

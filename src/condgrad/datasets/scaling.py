@@ -14,9 +14,10 @@ def standardize(X: Any, *, reference: Any = None) -> Any:
     Parameters
     ----------
     X : array, shape (samples, features)
+        The data.
     reference : array, shape (other samples, features), optional
-        The samples that give the means and deviations: for example the training data, if X are test
-        data. By default `X` itself.
+        The samples from which the means and deviations are computed. By default this is X. If X are
+        test data, give the training data.
 
     Returns
     -------

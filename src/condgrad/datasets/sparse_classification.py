@@ -35,7 +35,7 @@ class SparseClassification:
     Attributes
     ----------
     X_train, X_test : arrays, shape (samples, n_features)
-        Scaled with the mean and standard deviation of the training part.
+        The data, scaled with the means and standard deviations of the training part.
     y_train, y_test : arrays of -1.0 and +1.0
         The classes.
     relevant : array, shape (n_relevant,)
@@ -72,28 +72,29 @@ def make_sparse_classification(
     degrees_of_freedom: int | None = None,
     seed: int = 0,
 ) -> SparseClassification:
-    """Draw the toy problem of section 3.2; the default sizes are the regime "sparse".
+    """Draw the random classification problem of the paper's section 3.2.
 
-    In the relevant variables class +1 is N(mu, S+) and class -1 is N(-mu, S-), with mu drawn from
-    {-1, +1} in each variable and S+, S- from a Wishart distribution. The other variables are N(0,
-    1) in both classes. Labels alternate, so both classes are equally frequent in the training and
-    in the test part.
+    The classes differ in the relevant variables only. There class +1 is N(mu, S+) and class -1 is
+    N(-mu, S-). The entries of mu are drawn from {-1, +1}, and S+ and S- from a Wishart
+    distribution. The other variables are N(0, 1) in both classes. Both classes are equally frequent
+    in the training part and in the test part. The default sizes are the regime "sparse" of
+    `datasets.REGIMES`.
 
     Parameters
     ----------
     n_samples : int
-        Training and test samples together; at least 2 must remain for training and 1 for the test.
+        The number of training and test samples together. At least 2 must remain for training and 1
+        for the test.
     n_features, n_relevant : int
-        The number of all variables, and of those in which the classes differ. These are chosen at
-        random.
+        The number of all variables, and of the relevant ones. Which ones are relevant is random.
     test_size : float
         The share of samples kept for the test, between 0 and 1.
     degrees_of_freedom : int, optional
-        Degrees of freedom of the Wishart distribution: at least `n_relevant`, the default. Its
-        scale is the identity, so the expected covariance is `degrees_of_freedom` times the
-        identity. The paper does not state these two.
+        Degrees of freedom of the Wishart distribution: at least `n_relevant`, which is the default.
+        Its scale is the identity, so the expected covariance is `degrees_of_freedom` times the
+        identity. The paper does not state the degrees of freedom or the scale.
     seed : int
-        The same seed gives the same problem.
+        The seed of the random numbers. The same seed gives the same problem.
 
     Returns
     -------

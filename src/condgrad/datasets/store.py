@@ -27,8 +27,9 @@ SHA256: dict[str, str] = {
 
 
 class DataUnavailable(OSError):
-    """A data set is not on this machine, and could not be downloaded. The message says how to get
-    it.
+    """Raised if a data set is not on this machine and cannot be downloaded.
+
+    The message says how to get it.
 
     Examples
     --------
@@ -41,7 +42,7 @@ class DataUnavailable(OSError):
 
 
 class DataMismatch(OSError):
-    """A file or a download is not the expected data. Nothing of it was used.
+    """Raised if a file or a download is not the expected data. No part of it is used.
 
     Examples
     --------

@@ -12,10 +12,11 @@ from condgrad.arrays import Array
 from condgrad.kernels.compiling import compiled, compiled_in_place, entry_point
 
 BLOCK = 128
-"""Entries looked at a time: most blocks of a sparse answer hold no candidate and are passed over.
+"""The number of entries looked at together. Most blocks of a sparse answer have no candidate and
+are passed over.
 """
 GROWTH = 6
-"""How many times more candidates there are before their bound is worth raising again."""
+"""The bound of the candidates is raised again once there are this many times more of them."""
 
 
 @compiled

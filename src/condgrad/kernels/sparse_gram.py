@@ -8,7 +8,7 @@ from condgrad.arrays import Array
 from condgrad.kernels.compiling import entry_point
 
 TILE = 32
-"""Rows and columns of a tile of a matrix that is made symmetric."""
+"""The number of rows, and of columns, of a tile when a matrix is made symmetric."""
 
 
 @entry_point

@@ -25,12 +25,16 @@ from condgrad.arrays import Array, double, host, namespace, on_device
 
 PRECISIONS = ("float64", "mixed")
 MIDDLE = 64
-"""Columns of a block whose scores in float32 are relative to that of its middle."""
+"""The number of columns of a block. In float32 their scores are relative to that of the middle of
+the block.
+"""
 MANY, SOME = 4096, 16
-"""Rows and columns from which on one column of 16 tells about how large the sums of rows are."""
+"""With at least the first number of rows and columns, one column out of the second number tells
+roughly how large the sums of rows are.
+"""
 SMALLEST_SUM = 1e-100
-"""A sum of exponentials below this, or above its inverse, may have lost digits to the range of
-floating point.
+"""If a sum of exponentials is below this, or above its inverse, it may have lost digits, and is
+computed in another way.
 """
 
 

@@ -32,20 +32,23 @@ if TYPE_CHECKING:
     from condgrad.kernels.streamed import Score
 
 ROOT_LOG2E = LOG2E**0.5
-"""What makes powers of 2 of exponentials: both factors of an inner product are multiplied with it,
-since they change their places in a transposed score."""
+"""Exponentials are computed as powers of 2. Both factors of an inner product are multiplied by
+this, because they change places in a transposed score.
+"""
 GROUP = 4
-"""Rows whose score, power and product are computed together: what a column loads serves all of
-them.
+"""The score, power and product of this many rows are computed together: what is loaded for a column
+serves all of them.
 """
 ROWS, COLUMNS, RANKS = 64, 256, 64
 """A tile of the score, and how much of a long inner product is added to it at a time: each fits in
 a core's cache.
 """
 SMALL = 1 << 19
-"""Pairs that take about a millisecond: fewer are not worth a second thread."""
+"""Up to this many pairs take about a millisecond. They are not worth a second thread."""
 TASKS = 8
-"""Pieces of work for each thread, so that a slow one does not keep the others waiting."""
+"""The number of pieces of work for each thread. With several pieces, a slow one does not keep the
+others waiting.
+"""
 
 
 @compiled_in_place

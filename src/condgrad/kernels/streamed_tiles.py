@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from condgrad.kernels.streamed import Score
 
 TILE, DEVICE_TILE = 1 << 17, 1 << 24
-"""Entries of a tile: on a CPU it stays in the cache, on an accelerator it takes some hundred
-megabytes.
+"""The number of entries of a tile. On a CPU it stays in the cache; on an accelerator it takes some
+hundred megabytes.
 """
 MOST_COLUMNS = 1 << 12
-"""Columns of a tile, at most."""
+"""The largest number of columns of a tile."""
 
 
 def tiles(score: Score) -> tuple[list[slice], list[slice]]:

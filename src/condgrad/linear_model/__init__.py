@@ -1,8 +1,8 @@
-"""The elastic net, certified: loss + ridge |coef|_2^2 subject to |coef|_1 <= radius, or with a
-penalty in its place.
+"""Sparse linear models, each fit with a proof of how good it is.
 
-Classes of the first form begin with `Constrained`; those of the second have scikit-learn's names,
-parameters and units.
+Classes whose names begin with `Constrained` minimise loss + ridge |coef|_2^2 subject to
+|coef|_1 <= radius. The other classes have a penalty in place of the constraint, and scikit-learn's
+names, parameters and units.
 """
 
 from condgrad.linear_model.classification import ConstrainedLinearSVC, ConstrainedLogisticRegression

@@ -15,7 +15,7 @@ from condgrad.arrays import is_dask
 from condgrad.smooth.row_blocks import RowBlocks, column_names, computed
 
 MOST_MARGINS = 1 << 24
-"""Decision values of held-out rows that come to the driver at a time."""
+"""The largest number of decision values of held-out rows that come to the driver at a time."""
 
 Method = Callable[..., Any]
 

@@ -173,13 +173,15 @@ class HingeClassifier(LinearClassifier):
 
 @with_parameters
 class ConstrainedLogisticRegression(RadiusFit, LogisticClassifier):
-    """Minimise sum_i w_i log(1 + exp(-y_i (x_i.coef + intercept))) + ridge |coef|_2^2 subject to
-    |coef|_1 <= radius.
+    """Logistic regression with a bound on |coef|_1 and a ridge, with a proof.
+
+    It minimises sum_i w_i log(1 + exp(-y_i (x_i.coef + intercept))) + ridge |coef|_2^2 subject to
+    |coef|_1 <= radius. Here w_i are the sample weights, and y_i is -1 or +1 for the two classes.
 
     Every fit has a proof: the objective is at most `dual_gap_` above its minimum. With ridge > 0,
     the coefficients are within sqrt(dual_gap_ / ridge) of the best ones. The intercept has no
-    penalty. On a new machine, fast code is compiled in the background for about half a minute. Fits
-    in this time use projected gradients, which are slower.
+    penalty. On a new machine, fast code is compiled in the background for about half a minute.
+    Until then, fits use projected gradients, which are slower.
 
     Parameters
     ----------
@@ -191,38 +193,40 @@ class ConstrainedLogisticRegression(RadiusFit, LogisticClassifier):
     fit_intercept : bool, default True
         Fit an intercept. Without it, the intercept is 0.
     standardize : bool, default False
-        Multiply each coefficient in both norms by the (weighted) standard deviation of its feature,
+        In |coef|_1 and |coef|_2, multiply coef_j by the (weighted) standard deviation of feature j,
         or by 1 if this is 0. Then the units of the features do not matter. glmnet does so by
         default. `coef_` is in the units of X.
     penalty_factors : array, shape (features,), optional
         One factor >= 0 for each feature; by default all are 1. The constraint is sum_j factor_j
-        |coef_j| <= radius, and the penalty is ridge sum_j (factor_j coef_j)^2. `standardize`
-        multiplies the factors. A larger factor makes it harder for a feature to enter the model. A
-        feature with factor 0 has no penalty, so it is always in the model. If such a feature is a
-        combination of other such features, its coefficient is 0, and a warning says so.
-        If such features separate the classes by themselves, this is an error. A factor of 0 does
-        not work with data of Dask, with `positive`, or with multi_class="multinomial".
+        |coef_j| <= radius, and the penalty is ridge sum_j (factor_j coef_j)^2. With `standardize`,
+        the factors are multiplied by the deviations. A larger factor makes it harder for a feature
+        to enter the model. A feature with factor 0 has no penalty, so it is always in the model. If
+        such a feature is a combination of other such features, its coefficient is 0, and a warning
+        says so. It is an error if such features separate the classes by themselves. A factor of 0
+        does not work with data of Dask, with `positive`, or with one softmax loss for three classes
+        or more (multi_class="multinomial").
     impute : {"median", "mean"}, optional
         Replace each missing entry (NaN) of X by the median or the mean of its feature. By default a
-        missing entry is an error. The median or mean is that of the samples of the fit, and
-        `predict` uses it too. In a search, each fold uses its own training samples. Not for data of
+        missing entry is an error. It is computed from the samples of the fit, and `predict`
+        uses it too. In a search, each fold uses its own training samples. Not for data of
         Dask.
     positive : bool, default False
         Allow no negative coefficients.
     groups : sequence, optional
         One label for each feature, such as the name of its gene. Features with the same label form
         a group. Then `radius` bounds the sum of the Euclidean norms of the groups, instead of
-        |coef|_1. Coefficients of a group are 0 together.
+        |coef|_1. So whole groups enter and leave the model together.
     multi_class : {"ovr", "multinomial"}, default "ovr"
         For three classes or more. "ovr" fits each class against the rest, each with its own
-        constraint. "multinomial" minimises one softmax loss, -sum_i w_i log p(y_i). Then the radius
-        bounds the norm of all coefficients together.
+        constraint. "multinomial" minimises one softmax loss, -sum_i w_i log p(y_i), where p(y_i) is
+        the probability of the class of sample i. Then the radius bounds the norm of all
+        coefficients together.
     class_weight : dict or "balanced", optional
         Weights of the classes; they multiply `sample_weight`. "balanced" gives all classes the same
         total weight. By default all weights are 1.
     tol : float, default 1e-6
-        Stop at `relative_gap_ <= tol`. In float32 the smallest tolerance is 1.2e-5, because
-        rounding allows no better proof.
+        Stop at `relative_gap_ <= tol`. For float32 data a smaller tol than 1.2e-5 counts as 1.2e-5,
+        because rounding allows no better proof.
     max_iter : int, default 10_000
         The largest number of iterations of one fit. A step of Newton's method is one iteration.
     warm_start : bool, default False
@@ -243,21 +247,22 @@ class ConstrainedLogisticRegression(RadiusFit, LogisticClassifier):
     intercept_ : array
         One intercept for each row of `coef_`.
     n_iter_ : array
-        The number of iterations of each problem. This array and the next ones have one entry for
-        two classes or "multinomial". Otherwise they have one entry for each class.
+        The number of iterations of each problem. There is one problem for two classes or
+        "multinomial", and otherwise one for each class. This array and the next ones have one entry
+        for each problem.
     objective_ : array
         The value of the objective at the solution.
     dual_gap_ : array
-        An upper bound on the distance of the objective from its minimum.
+        The objective is at most this far above its minimum.
     relative_gap_ : array
         `dual_gap_ / max(objective_, null / 100)`. Here null is the objective if all coefficients
         are 0.
     radius_ : float
         The bound `radius`.
     multiplier_ : array
-        The equivalent penalty mu: the same coefficients minimise loss + ridge |coef|_2^2 + mu
-        |coef|_1, without a constraint. `standardize` and `penalty_factors` change both norms. mu is
-        exactly 0 if the constraint is not active.
+        The penalty mu that has the same effect as the constraint: the same coefficients minimise
+        loss + ridge |coef|_2^2 + mu |coef|_1 without a constraint. Both norms are those that
+        `standardize` and `penalty_factors` define. mu is exactly 0 if the constraint is not active.
     fill_values_ : array, shape (features,)
         The number that replaces a missing entry of each feature. Only with `impute`.
     n_features_in_, feature_names_in_
@@ -287,9 +292,10 @@ class ConstrainedLogisticRegression(RadiusFit, LogisticClassifier):
 
 @with_parameters
 class ConstrainedLinearSVC(RadiusFit, HingeClassifier):
-    """Minimise sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + ridge |coef|_2^2 subject to
-    |coef|_1 <= radius.
+    """Linear support vector machine with a bound on |coef|_1 and a ridge, with a proof.
 
+    It minimises sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + ridge |coef|_2^2 subject to
+    |coef|_1 <= radius. Here w_i are the sample weights, and y_i is -1 or +1 for the two classes.
     With three classes or more, each class is fitted against the rest. The intercept has no penalty.
     If several intercepts separate the data with a margin, the fit takes the one in the middle.
 

@@ -42,11 +42,11 @@ from condgrad.result import Status
 from condgrad.smooth.row_blocks import RowBlocks
 
 SHARE_OF_SEARCH = 0.9
-"""The part of a time limit that the search may take; the rest is for the fit to all samples."""
+"""The share of a time limit that the search may take. The rest is for the fit to all samples."""
 
 CHOOSING_TOL = 1e-4
-"""The smallest tolerance of the fits of a search. More exact fits would not change the scores on
-held-out samples by more than chance does.
+"""The smallest tolerance of the fits of a search. With a smaller one the scores on held-out samples
+would change by less than chance changes them.
 """
 
 MOST_COEFFICIENTS = 1 << 22
@@ -121,7 +121,7 @@ class Searched(SearchParameters, LinearEstimator):
             )
         if offset is not None and self.scoring is not None:
             raise ValueError(
-                f"offset goes with scoring=None, got {self.scoring!r}: a scorer knows of no offset"
+                f"offset needs scoring=None, got {self.scoring!r}: a scorer does not know the offset"
             )
         X, y, weights = self._data(X, y, sample_weight)
         offset = checked_offset(offset, X)
@@ -460,22 +460,22 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         The number of radii in the default grid.
     ridges : array, optional
         The ridges to try. The default is 0.001, 0.01 and 0.1 times the sum of squares of a typical
-        feature. This is the median over the features, and features are centred if there is an
-        intercept. So the default follows the units of X.
+        feature: the median over all features, centred if there is an intercept. So the default
+        follows the units of X.
     selection : {"best", "1se"}, default "best"
-        How to choose the radius. "best" takes the radius of the best mean score, as scikit-learn
+        How to choose the radius. "best" takes the radius with the best mean score, as scikit-learn
         does. "1se" takes the smallest radius whose mean score is within one standard error of the
-        best. Choose "1se" to interpret the selected features: the model is smaller, and its score
-        is hardly worse. The ridge is that of the best mean score in both cases.
+        best. Choose "1se" if you want to interpret the selected features: the model is smaller, and
+        its score is hardly worse. In both cases the ridge is the one with the best mean score.
     fit_intercept, standardize, penalty_factors, impute, positive, groups
         As in `ConstrainedElasticNet`. Each fit of a fold uses the standard deviations of its own
         training samples.
     cv : int, splitter or iterable, optional
         The folds, as everywhere in scikit-learn. By default 5 folds.
     scoring : str or callable, optional
-        The score that chooses: a name that scikit-learn knows, or a callable `scoring(model, X,
-        y)`; greater is better. By default minus the mean squared error. The method `score` does not
-        use it.
+        The score by which the fits are compared: a name that scikit-learn knows, or a callable
+        `scoring(model, X, y)`. Greater is better. By default minus the mean squared error. The
+        method `score` does not use it.
     n_jobs : int, optional
         The number of folds that run at the same time, each in a process of its own. By default one
         fold runs after another. Processes take seconds to start, so they only help longer searches.
@@ -487,9 +487,10 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
     method : str, default "auto"
         The algorithm, by its name in `condgrad.minimize`.
     time_limit : float, optional
-        Limit for the whole `fit` in seconds. A tenth is kept for the last fit, to all samples. If
-        no time is left for a radius, it repeats the solution of the radius before, with an infinite
-        gap. A warning says how many fits the limit cut short, and how many have no proof.
+        Limit for the whole `fit` in seconds. A tenth of it is kept for the last fit, to all
+        samples. If no time is left for a radius, the solution of the previous radius is used again,
+        with an infinite gap. A warning says how many fits the limit cut short, and how many have no
+        proof.
     verbose : bool, default False
         Show progress on the terminal, in one line. Folds in other processes are counted when they
         end.
@@ -497,11 +498,10 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
     Attributes
     ----------
     radius_, ridge_ : float
-        The chosen pair, as `selection` says. Of equal scores, the smallest radius is taken, then
-        the largest ridge.
+        The chosen pair. If scores are equal, the smallest radius is taken, then the largest ridge.
     radius_best_, radius_1se_ : float
-        What "best" and "1se" choose. If the best radius is the largest one that was tried, and the
-        constraint is active there, a warning says so.
+        The radii that "best" and "1se" choose. If the best radius is the largest one that was
+        tried, and the constraint is active there, a warning says so.
     cv_results_ : dict of arrays
         A table with a row for each ridge and radius: `param_ridge`, `param_radius`,
         `mean_test_score`, `standard_error` (of this mean over the folds), `rank_test_score`,
@@ -532,7 +532,7 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
 class ConstrainedLogisticRegressionCV(CrossValidated, LogisticClassifier):
     """`ConstrainedLogisticRegression` with the radius and the ridge chosen by cross-validation.
 
-    All classes share the radius.
+    The chosen radius and ridge are used for all classes.
 
     Parameters
     ----------
@@ -543,8 +543,8 @@ class ConstrainedLogisticRegressionCV(CrossValidated, LogisticClassifier):
     multi_class, class_weight
         As in `ConstrainedLogisticRegression`.
     scoring : str or callable, optional
-        As in `ConstrainedElasticNetCV`. By default minus the log loss, which the model minimises
-        too. (Accuracies would often be equal: on few held-out samples they have few values.)
+        As in `ConstrainedElasticNetCV`. By default minus the log loss, which the model also
+        minimises. (With few held-out samples, accuracies have few values, so many would be equal.)
 
     Attributes
     ----------

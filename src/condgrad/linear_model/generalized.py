@@ -98,9 +98,9 @@ class SinglePenalty(SingleFit, PenaltyOfMean):
 
 @with_parameters
 class PoissonRegressor(SinglePenalty, CountRegressor):
-    """Minimise the mean half-deviance of counts + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2
-    |coef|_2^2), with a proof.
+    """Poisson regression of counts with a penalty, with a proof.
 
+    It minimises the mean half-deviance + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2).
     The half-deviance of a sample is mu - y + y log(y / mu) with mu = exp(x.coef + intercept +
     offset). With l1_ratio=0 this is `sklearn.linear_model.PoissonRegressor`, with a certificate.
 
@@ -110,22 +110,24 @@ class PoissonRegressor(SinglePenalty, CountRegressor):
         The strength of the penalty, above 0.
     l1_ratio : float, default 0.0
         The share of |coef|_1 in the penalty, from 0 to 1.
-    fit_intercept, positive, standardize, penalty_factors, impute, tol, max_iter, warm_start, method,
-    time_limit, verbose
+    fit_intercept, positive, standardize, penalty_factors, impute
+        As in `Lasso`.
+    tol, max_iter, warm_start, method, time_limit, verbose
         As in `Lasso`.
     solver : object
         Accepted for programs that use scikit-learn. It has no effect.
 
     Attributes
     ----------
-    coef_, sparse_coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_,
-    multiplier_, ridge_
+    coef_, sparse_coef_, intercept_, n_iter_
+        As in `Lasso`.
+    objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
         As in `Lasso`.
 
     Notes
     -----
-    Counts often belong to different exposures, such as years of observation. Then call `fit(X,
-    counts, offset=np.log(exposure))`. `predict(X, offset=np.log(exposure))` gives counts for these
+    Often each count has its own exposure, such as a number of years. Then call `fit(X, counts,
+    offset=np.log(exposure))`. `predict(X, offset=np.log(exposure))` gives counts for these
     exposures. `predict(X)` gives counts per unit of exposure.
 
     Examples
@@ -143,9 +145,9 @@ class PoissonRegressor(SinglePenalty, CountRegressor):
 
 @with_parameters
 class GammaRegressor(SinglePenalty, AmountRegressor):
-    """Minimise the mean half-deviance of amounts + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2
-    |coef|_2^2), with a proof.
+    """Gamma regression of positive amounts with a penalty, with a proof.
 
+    It minimises the mean half-deviance + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2).
     The half-deviance of a sample is y / mu - 1 - log(y / mu) with mu = exp(x.coef + intercept +
     offset). With l1_ratio=0 this is `sklearn.linear_model.GammaRegressor`, with a certificate.
 
@@ -155,17 +157,18 @@ class GammaRegressor(SinglePenalty, AmountRegressor):
         The strength of the penalty, above 0.
     l1_ratio : float, default 0.0
         The share of |coef|_1 in the penalty, from 0 to 1.
-    fit_intercept, positive, standardize, penalty_factors, impute, tol, max_iter, warm_start,
-    method,
-    time_limit, verbose
+    fit_intercept, positive, standardize, penalty_factors, impute
+        As in `Lasso`.
+    tol, max_iter, warm_start, method, time_limit, verbose
         As in `Lasso`.
     solver : object
         Accepted for programs that use scikit-learn. It has no effect.
 
     Attributes
     ----------
-    coef_, sparse_coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_,
-    multiplier_, ridge_
+    coef_, sparse_coef_, intercept_, n_iter_
+        As in `Lasso`.
+    objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
         As in `Lasso`.
 
     Examples
@@ -181,35 +184,37 @@ class GammaRegressor(SinglePenalty, AmountRegressor):
 
 @with_parameters
 class HuberRegressor(SinglePenalty, RobustRegressor):
-    """Minimise the mean of Huber's loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2),
-    with a proof.
+    """Robust regression with Huber's loss and a penalty, with a proof.
 
-    The loss of a residual r is r^2/2 if |r| <= delta, and delta (|r| - delta/2) otherwise. So
-    samples far off pull less than in least squares.
+    It minimises the mean loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2). The loss
+    of a residual r is r^2/2 if |r| <= delta, and delta (|r| - delta/2) otherwise. So outliers have
+    less influence than in least squares.
 
     Parameters
     ----------
     delta : float, default 1.35
-        The size of a residual where the loss becomes linear: above 0, in the unit of y.
+        The loss of residuals above delta is linear, not quadratic. Above 0, in the unit of y.
     alpha : float, default 1e-4
         The strength of the penalty, above 0.
     l1_ratio : float, default 0.0
         The share of |coef|_1 in the penalty, from 0 to 1.
-    fit_intercept, positive, standardize, penalty_factors, impute, tol, max_iter, warm_start,
-    method,
-    time_limit, verbose
+    fit_intercept, positive, standardize, penalty_factors, impute
+        As in `Lasso`.
+    tol, max_iter, warm_start, method, time_limit, verbose
         As in `Lasso`.
 
     Attributes
     ----------
-    coef_, sparse_coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_,
-    multiplier_, ridge_
+    coef_, sparse_coef_, intercept_, n_iter_
+        As in `Lasso`.
+    objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
         As in `Lasso`.
 
     Notes
     -----
-    `sklearn.linear_model.HuberRegressor` also estimates a scale. It has the same solution if `delta
-    = epsilon * scale_`, and `alpha` here is `alpha * scale_ / n_samples` there.
+    `sklearn.linear_model.HuberRegressor` also estimates a scale. With its `epsilon`, `alpha` and
+    `scale_`, you get the same solution here for `delta = epsilon * scale_` and `alpha = alpha *
+    scale_ / n_samples`.
 
     Examples
     --------
@@ -241,7 +246,8 @@ class PoissonRegressorCV(SearchedPenalty, CountRegressor):
     fit_intercept, positive, standardize, penalty_factors, impute
         As in `Lasso`.
     scoring : str or callable, optional
-        The score that chooses; greater is better. By default minus the mean half-deviance.
+        The score by which the fits are compared; greater is better. By default minus the mean
+        half-deviance.
     cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`.
 
@@ -277,7 +283,8 @@ class GammaRegressorCV(SearchedPenalty, AmountRegressor):
     fit_intercept, positive, standardize, penalty_factors, impute
         As in `Lasso`.
     scoring : str or callable, optional
-        The score that chooses; greater is better. By default minus the mean half-deviance.
+        The score by which the fits are compared; greater is better. By default minus the mean
+        half-deviance.
     cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`.
 
@@ -315,7 +322,8 @@ class HuberRegressorCV(SearchedPenalty, RobustRegressor):
     fit_intercept, positive, standardize, penalty_factors, impute
         As in `Lasso`.
     scoring : str or callable, optional
-        The score that chooses; greater is better. By default minus the mean loss.
+        The score by which the fits are compared; greater is better. By default minus the mean
+        loss.
     cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`.
 

@@ -26,11 +26,11 @@ PARAMETERS = (
     "radius", "ridge", "alpha", "C", "l1_ratio", "penalty", "loss", "delta", "fit_intercept", "standardize",
     "penalty_factors", "impute", "positive", "groups", "multi_class", "class_weight", "tol", "max_iter", "method",
 )  # fmt: skip
-"""What says which problem was solved, and to what accuracy."""
+"""The parameters that say which problem was solved, and how exactly."""
 PROOF = (
     "objective_", "dual_gap_", "relative_gap_", "multiplier_", "radius_", "ridge_", "n_iter_",
 )  # fmt: skip
-"""What an estimator tells of its solution."""
+"""The attributes of an estimator that prove how good its solution is."""
 
 
 NAMED_ESTIMATORS: dict[str, Any] = {}
@@ -118,7 +118,7 @@ class FittedModel:
         fills = self.parameters.get("impute") is not None
         _require(
             fills == (self.fill_values is not None),
-            "fill_values must be there where the parameters have impute, and only there",
+            "fill_values must be there if the parameters have impute, and only then",
         )
 
     def _check_classes(self) -> None:
@@ -210,7 +210,7 @@ class FittedModel:
         counts = (
             f"counts its columns from {0 if from_0 else 1}, and the model from {self.naming.first}"
         )
-        _require(alike, f"{source} {counts}: number both alike")
+        _require(alike, f"{source} {counts}: number both in the same way")
 
     def _check_places(self, source: str, width: int, naming: Naming) -> None:
         """Columns that are matched by their places are as many as the model's, with the target
@@ -222,9 +222,7 @@ class FittedModel:
                 self._check_first(source, from_0=True)
         elif naming.is_libsvm:
             amid = (self.target or "").isdecimal() and int(self.target or "") < last
-            place = (
-                f"a matrix with the target amid its columns, at {self.target}: give such a matrix"
-            )
+            place = f"a matrix with the target in its column {self.target}: give such a matrix"
             _require(
                 not amid, f"{source} keeps its label apart, and the model was fitted to {place}"
             )
@@ -232,7 +230,7 @@ class FittedModel:
             wanted = last - self.naming.first + 1
             # where the model's label was apart, one column more could be the target
             fits = width == wanted if self.naming.is_libsvm else width >= wanted
-            advice = "give the same columns in the same order, without what is no feature"
+            advice = "give the same columns in the same order, and no column that is not a feature"
             _require(
                 fits,
                 f"{source} has {width} columns, and the model was fitted to {wanted}: {advice}",

@@ -49,9 +49,9 @@ ROWS_SHOWN = 60
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Path:
-    """Solutions of one problem for increasing radii or falling penalties, each with its proof.
+    """Solutions of one problem for increasing radii or decreasing penalties, each with its proof.
 
-    Entry k of each array belongs to radius or penalty k. A path prints as a table.
+    Entry k of each array belongs to radius k or penalty k. A path prints as a table.
 
     Attributes
     ----------
@@ -60,13 +60,14 @@ class Path:
     coefs : array, shape (radii, features)
         The coefficients for each radius.
     intercepts : array, shape (radii,)
-        All 0 if there is no intercept.
+        The intercepts; all 0 if there is no intercept.
     values : array, shape (radii,)
         The values of the objective at the solutions.
     gaps : array, shape (radii,)
-        Upper bounds on the distances of the values from their minima.
+        Each value is at most this far above its minimum.
     multipliers : array, shape (radii,)
-        The penalties of |coef|_1 that have the same solutions; 0 if the constraint is not active.
+        The penalties of |coef|_1 that have the same effect as the constraints; 0 if a constraint is
+        not active.
     n_iters : array, shape (radii,)
         The number of iterations of each fit.
     alphas : array, shape (radii,), optional
@@ -185,12 +186,11 @@ def path(
     time_limit: float | None = None,
     progress: bool = False,
 ) -> Path:
-    """Minimise loss + ridge |coef|_2^2 subject to |coef|_1 <= radius, for many radii.
+    """Fit a linear model for many radii, or for many penalties.
 
-    If `alphas` is given: minimise mean loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2
-    |coef|_2^2), for many alphas.
-
-    Each fit starts from the solutions before, and has a proof of its own.
+    Without `alphas`, each fit minimises loss + ridge |coef|_2^2 subject to |coef|_1 <= radius. With
+    `alphas`, each fit minimises mean loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2
+    |coef|_2^2). Each fit starts from the previous solutions, and has a proof of its own.
 
     Parameters
     ----------
@@ -208,9 +208,9 @@ def path(
     n_radii : int, default 50
         The number of radii in the default grid.
     ridge : float, optional
-        The weight of |coef|_2^2, at least 0. The default is 0.5; 0 is the lasso. (For ridge=0, the
-        default grid of radii is that of a small ridge: a thousandth of the sum of squares of a
-        typical feature. Without a ridge and a constraint there may be no solution.)
+        The weight of |coef|_2^2, at least 0. The default is 0.5; 0 is the lasso. (Without a ridge
+        and a constraint there may be no solution. So for ridge=0, the default grid of radii is
+        computed with a small ridge: a thousandth of the sum of squares of a typical feature.)
     alphas : int or array, optional
         Penalties in place of the radii and the ridge: an array, or the number of alphas on a
         geometric grid. The largest alpha of the grid is just large enough to make all coefficients
@@ -232,13 +232,13 @@ def path(
     tol : float, default 1e-6
         Each fit stops at a gap of `tol`, relative to the objective, as in `condgrad.minimize`.
     max_iter : int, default 10_000
-        The largest number of iterations of one fit. They include the quadratic models that predict
-        the solution from those before.
+        The largest number of iterations of one fit. A quadratic model that predicts the solution
+        from the previous ones counts as an iteration.
     method : str, default "auto"
         The algorithm, by its name in `condgrad.minimize`.
     time_limit : float, optional
-        Limit for the whole path in seconds. If no time is left for a radius, it repeats the
-        solution of the radius before, with an infinite gap. A warning says how many fits the limit
+        Limit for the whole path in seconds. If no time is left for a radius, the solution of the
+        previous radius is used again, with an infinite gap. A warning says how many fits the limit
         cut short.
     progress : bool, default False
         Show progress on the terminal, in one line.
@@ -247,7 +247,7 @@ def path(
     -------
     Path
         The solutions, in the order of increasing radii or decreasing alphas. `values`, `gaps` and
-        `multipliers` belong to the loss as a sum over the samples, also for alphas.
+        `multipliers` are for the loss as a sum over the samples, even if you give alphas.
 
     Examples
     --------
@@ -272,9 +272,11 @@ def path(
         method, tol, max_iter, time_limit, positive=positive, groups=groups
     )
     if alphas is None and l1_ratio is not None:
-        raise ValueError(f"l1_ratio goes with alphas, got l1_ratio={l1_ratio!r} and no alphas")
+        raise ValueError(f"l1_ratio needs alphas, got l1_ratio={l1_ratio!r} without alphas")
     if alphas is not None and not (radii is None and ridge is None):
-        raise ValueError("alphas go without radii and ridge: a path is by radius or by penalty")
+        raise ValueError(
+            "alphas cannot be combined with radii or ridge: a path is by radius or by penalty"
+        )
     with FitsLine(shown=progress) as line:
         if alphas is not None:
             alphas = _alphas(task, alphas, eps, l1_ratio, positive=positive)
@@ -317,7 +319,7 @@ def _task(estimator: SingleFit, X: Any, y: Any, sample_weight: Any, offset: Any)
     if is_torch(X):
         if estimator.standardize or estimator.penalty_factors is not None:
             raise TypeError(
-                "standardize and penalty_factors are for NumPy, pandas and SciPy: scale the tensor instead"
+                "standardize and penalty_factors do not work with torch tensors: scale the tensor instead"
             )
         options = {
             "sample_weight": sample_weight,

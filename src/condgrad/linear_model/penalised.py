@@ -83,11 +83,11 @@ def checked_ratio(l1_ratio: Any) -> float:
 
 @with_parameters
 class Lasso(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor):
-    """Minimise (1/(2n)) sum_i (y_i - x_i.coef - intercept)^2 + alpha |coef|_1:
-    `sklearn.linear_model.Lasso`, with a proof.
+    """The lasso: `sklearn.linear_model.Lasso`, with a proof.
 
-    The objective is at most `dual_gap_` above its minimum. With sample weights, the mean is
-    weighted, as in scikit-learn.
+    It minimises (1/(2n)) sum_i (y_i - x_i.coef - intercept)^2 + alpha |coef|_1. The objective is at
+    most `dual_gap_` above its minimum. With sample weights, the mean is weighted, as in
+    scikit-learn.
 
     Parameters
     ----------
@@ -99,11 +99,12 @@ class Lasso(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor):
     positive : bool, default False
         Allow no negative coefficients.
     standardize : bool, default False
-        Multiply each coefficient in the penalty by the standard deviation of its feature. `coef_`
+        In the penalty, multiply each coefficient by the standard deviation of its feature. `coef_`
         is in the units of X.
     penalty_factors : array, shape (features,), optional
-        One factor >= 0 for each feature; by default all are 1. The penalty is that of factor *
-        coef. A feature with factor 0 has no penalty. `ConstrainedElasticNet` has the details.
+        One factor >= 0 for each feature; by default all are 1. In the penalty, each coefficient is
+        multiplied by its factor. A feature with factor 0 has no penalty. `ConstrainedElasticNet`
+        has the details.
     impute : {"median", "mean"}, optional
         Replace each missing entry (NaN) of X by the median or the mean of its feature. By default a
         missing entry is an error.
@@ -135,15 +136,15 @@ class Lasso(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor):
     objective_ : float
         The value of the objective at the solution.
     dual_gap_ : float
-        An upper bound on the distance of the objective from its minimum.
+        The objective is at most this far above its minimum.
     relative_gap_ : float
         `dual_gap_ / max(objective_, null / 100)`. Here null is the objective if all coefficients
         are 0.
     radius_ : float
         |coef|_1 of the solution. `ConstrainedElasticNet(radius_, ridge_)` has the same solution.
     multiplier_, ridge_ : float
-        The same penalties beside a loss that is a sum over the samples: loss + multiplier_ |coef|_1
-        + ridge_ |coef|_2^2.
+        The weights of the two penalties if the loss is a sum over the samples, not a mean: the same
+        solution minimises loss + multiplier_ |coef|_1 + ridge_ |coef|_2^2.
 
     Examples
     --------
@@ -162,10 +163,10 @@ class Lasso(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor):
 
 @with_parameters
 class ElasticNet(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor):
-    """Minimise (1/(2n)) sum_i (y_i - x_i.coef - intercept)^2 + alpha (l1_ratio |coef|_1 + (1 -
-    l1_ratio)/2 |coef|_2^2): `sklearn.linear_model.ElasticNet`, with a proof.
+    """The elastic net: `sklearn.linear_model.ElasticNet`, with a proof.
 
-    The objective is at most `dual_gap_` above its minimum.
+    It minimises (1/(2n)) sum_i (y_i - x_i.coef - intercept)^2 + alpha (l1_ratio |coef|_1 + (1 -
+    l1_ratio)/2 |coef|_2^2). The objective is at most `dual_gap_` above its minimum.
 
     Parameters
     ----------
@@ -173,16 +174,18 @@ class ElasticNet(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor)
         The strength of the penalty, above 0.
     l1_ratio : float, default 0.5
         The share of |coef|_1 in the penalty, from 0 (ridge regression) to 1 (the lasso).
-    fit_intercept, positive, standardize, penalty_factors, impute, tol, max_iter, warm_start, method,
-    time_limit, verbose
+    fit_intercept, positive, standardize, penalty_factors, impute
+        As in `Lasso`.
+    tol, max_iter, warm_start, method, time_limit, verbose
         As in `Lasso`.
     precompute, copy_X, random_state, selection
         Accepted for programs that use scikit-learn. They have no effect.
 
     Attributes
     ----------
-    coef_, sparse_coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_,
-    multiplier_, ridge_
+    coef_, sparse_coef_, intercept_, n_iter_
+        As in `Lasso`.
+    objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
         As in `Lasso`.
 
     Examples
@@ -203,17 +206,17 @@ class ElasticNet(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor)
 
 @with_parameters
 class LogisticRegression(OfLiblinear, SingleFit, PenaltyOfSum, LogisticClassifier):
-    """Minimise C sum_i w_i log(1 + exp(-y_i (x_i.coef + intercept))) + l1_ratio |coef|_1 + (1 -
-    l1_ratio)/2 |coef|_2^2, with a proof.
+    """Logistic regression: `sklearn.linear_model.LogisticRegression`, with a proof.
 
-    This is `sklearn.linear_model.LogisticRegression` with a certificate, for every `l1_ratio`. The
-    intercept has no penalty. The objective is at most `dual_gap_` above its minimum.
+    It minimises C sum_i w_i log(1 + exp(-y_i (x_i.coef + intercept))) + l1_ratio |coef|_1 + (1 -
+    l1_ratio)/2 |coef|_2^2. Here w_i are the sample weights, and y_i is -1 or +1 for the two
+    classes. The intercept has no penalty. The objective is at most `dual_gap_` above its minimum.
 
     Parameters
     ----------
     penalty : {"deprecated", "l1", "l2", "elasticnet"}, default "deprecated"
-        For programs for scikit-learn before version 1.8. "l1" means `l1_ratio=1`, "l2" means
-        `l1_ratio=0`, and the others leave `l1_ratio` as it is.
+        For programs that were written for scikit-learn before version 1.8. "l1" means `l1_ratio=1`,
+        "l2" means `l1_ratio=0`, and the others leave `l1_ratio` as it is.
     C : float, default 1.0
         The weight of the loss, above 0. A smaller C is a stronger penalty.
     l1_ratio : float, default 0.0
@@ -226,8 +229,9 @@ class LogisticRegression(OfLiblinear, SingleFit, PenaltyOfSum, LogisticClassifie
     multi_class : {"multinomial", "ovr"}, default "multinomial"
         For three classes or more. "multinomial" is one softmax loss, as in scikit-learn. "ovr" fits
         each class against the rest.
-    positive, standardize, penalty_factors, impute, tol, max_iter, warm_start, method, time_limit,
-    verbose
+    positive, standardize, penalty_factors, impute
+        As in `Lasso`.
+    tol, max_iter, warm_start, method, time_limit, verbose
         As in `Lasso`.
     dual, intercept_scaling, random_state, solver, n_jobs
         Accepted for programs that use scikit-learn. They have no effect.
@@ -268,10 +272,12 @@ class LogisticRegression(OfLiblinear, SingleFit, PenaltyOfSum, LogisticClassifie
 
 @with_parameters
 class LinearSVC(OfLiblinear, SingleFit, PenaltyOfSum, HingeClassifier):
-    """Minimise C sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + penalty, with a proof.
+    """Linear support vector machine: `sklearn.svm.LinearSVC`, with a proof.
 
-    This is `sklearn.svm.LinearSVC` with a certificate, and with one difference: the intercept has
-    no penalty here. With three classes or more, each class is fitted against the rest.
+    It minimises C sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + penalty. Here w_i are the
+    sample weights, and y_i is -1 or +1 for the two classes. Other than in
+    scikit-learn, the intercept has no penalty. With three classes or more, each class is
+    fitted against the rest.
 
     Parameters
     ----------
@@ -292,8 +298,9 @@ class LinearSVC(OfLiblinear, SingleFit, PenaltyOfSum, HingeClassifier):
 
     Attributes
     ----------
-    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_,
-    multiplier_, ridge_
+    classes_, coef_, intercept_, n_iter_
+        As in `LogisticRegression`.
+    objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
         As in `LogisticRegression`.
 
     Examples

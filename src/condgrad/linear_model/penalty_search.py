@@ -23,8 +23,8 @@ from condgrad.linear_model.regression import LinearRegressor
 from condgrad.linear_model.solver import Size, Solver, Task, largest_penalty
 
 LEAST_RATIO = 1e-3
-"""A smaller l1_ratio gets the grid of this one, as in glmnet. With l1_ratio = 0 no penalty makes
-all coefficients 0, so a grid would have no largest value.
+"""A smaller l1_ratio uses the grid of alphas for this one, as in glmnet. With l1_ratio = 0 no
+penalty makes all coefficients 0, so the grid would have no largest alpha.
 """
 
 
@@ -170,13 +170,14 @@ class ElasticNetCV(OfCoordinateDescent, SearchedAlphas, LinearRegressor):
         The smallest alpha of the default grid divided by the largest. The largest alpha is just
         large enough to make all coefficients 0.
     alphas : int or array, default 100
-        The alphas to try, or their number in the default grid, which is geometric.
+        The alphas to try, or the number of alphas in the default geometric grid.
     n_alphas : int, optional
         The number of alphas, by its name in scikit-learn before version 1.9.
     selection : {"best", "1se"}, default "best"
-        How to choose alpha. "best" takes the alpha of the best mean score. "1se" takes the largest
-        alpha whose mean score is within one standard error of the best. The l1_ratio is that of the
-        best mean score in both cases. (scikit-learn's values "cyclic" and "random" mean "best".)
+        How to choose alpha. "best" takes the alpha with the best mean score. "1se" takes the
+        largest alpha whose mean score is within one standard error of the best. In both cases the
+        l1_ratio is the one with the best mean score. (scikit-learn's values "cyclic" and "random"
+        mean "best".)
     fit_intercept, positive, standardize, penalty_factors, impute
         As in `Lasso`.
     cv, scoring, n_jobs, tol, max_iter, method, time_limit, verbose
@@ -189,7 +190,7 @@ class ElasticNetCV(OfCoordinateDescent, SearchedAlphas, LinearRegressor):
     alpha_, l1_ratio_ : float
         The chosen values.
     alpha_best_, alpha_1se_ : float
-        What "best" and "1se" choose.
+        The alphas that "best" and "1se" choose.
     alphas_ : array, shape (alphas,) or (ratios, alphas)
         The alphas that were tried, in decreasing order.
     mse_path_ : array, shape (alphas, folds) or (ratios, alphas, folds)
@@ -275,15 +276,15 @@ class LogisticRegressionCV(OfLiblinear, SearchedCs, LogisticClassifier):
     Parameters
     ----------
     Cs : int or array, default 10
-        The values of C to try, or their number in a geometric grid from 1e-4 to 1e4.
+        The values of C to try, or the number of values in a geometric grid from 1e-4 to 1e4.
     l1_ratios : list of floats, optional
         The values of l1_ratio to try. By default only 0.
     selection : {"best", "1se"}, default "best"
-        How to choose C. "best" takes the C of the best mean score. "1se" takes the smallest C whose
-        mean score is within one standard error of the best. The l1_ratio is that of the best mean
-        score in both cases.
+        How to choose C. "best" takes the C with the best mean score. "1se" takes the smallest C
+        whose mean score is within one standard error of the best. In both cases the l1_ratio is the
+        one with the best mean score.
     scoring : str or callable, optional
-        The score that chooses; greater is better. By default minus the log loss.
+        The score by which the fits are compared; greater is better. By default minus the log loss.
     fit_intercept, class_weight, multi_class, positive, standardize, penalty_factors, impute
         As in `LogisticRegression`.
     cv, n_jobs, tol, max_iter, method, time_limit, verbose
@@ -296,7 +297,7 @@ class LogisticRegressionCV(OfLiblinear, SearchedCs, LogisticClassifier):
     C_, l1_ratio_ : float
         The chosen values, for all classes.
     C_best_, C_1se_ : float
-        What "best" and "1se" choose.
+        The values of C that "best" and "1se" choose.
     Cs_ : array
         The values that were tried, in increasing order.
     scores_ : array, shape (ratios, Cs, folds)
@@ -304,8 +305,9 @@ class LogisticRegressionCV(OfLiblinear, SearchedCs, LogisticClassifier):
     cv_results_ : dict of arrays
         The scores as a table with a row for each l1_ratio and C. `cv_table()` returns it as a
         DataFrame.
-    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_,
-    multiplier_, ridge_
+    classes_, coef_, intercept_, n_iter_
+        From the last fit, to all samples, as in `LogisticRegression`.
+    objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
         From the last fit, to all samples, as in `LogisticRegression`.
 
     Examples
@@ -334,7 +336,7 @@ class LinearSVCCV(SearchedCs, HingeClassifier):
     fit_intercept, class_weight, positive, standardize, penalty_factors, impute
         As in `LogisticRegression`.
     scoring : str or callable, optional
-        The score that chooses; greater is better. By default the accuracy.
+        The score by which the fits are compared; greater is better. By default the accuracy.
     cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`; the folds are stratified.
 
@@ -342,8 +344,9 @@ class LinearSVCCV(SearchedCs, HingeClassifier):
     ----------
     C_, l1_ratio_, C_best_, C_1se_, Cs_, scores_, cv_results_
         As in `LogisticRegressionCV`.
-    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_,
-    multiplier_, ridge_
+    classes_, coef_, intercept_, n_iter_
+        From the last fit, to all samples, as in `LogisticRegression`.
+    objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
         From the last fit, to all samples, as in `LogisticRegression`.
 
     Examples

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SOME_FITS = 5
-"""From so many fits on, the time that the others will take is estimated."""
+"""The remaining time is estimated after this many fits."""
 
 
 class FitsLine:

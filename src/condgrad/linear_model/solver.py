@@ -37,32 +37,33 @@ SizeKeeper = Ridge | Zero | ElasticNet
 """What keeps them small there."""
 
 SMALLEST_SHARE = 1e-3
-"""The first radius of a default grid, as a share of the last."""
+"""The first radius of a default grid is this share of the last."""
 
 RIDGE_SHARES = (1e-3, 1e-2, 1e-1)
-"""The ridges that are tried by default, as shares of the typical curvature of a least-squares loss.
+"""The ridges that are tried by default are these shares of the typical curvature of a least-squares
+loss.
 """
 
 ROUGH = 0.03
-"""The gap of the solution without a constraint, as a share of what it gains over x = 0, at which
-its norm is known.
+"""The norm of the solution without a constraint is known well enough once its gap is at most this
+share of what it gains over x = 0.
 """
 
 ROUGHLY = 1000
-"""Iterations for the norm of the solution without a constraint: a grid needs no more digits than
-these bring.
+"""The largest number of iterations for the norm of the solution without a constraint. A grid needs
+no more digits.
 """
 
 FINER = 1e-3
-"""The factor between the tolerances that are tried until the norm is known."""
+"""Each tolerance that is tried is this times the last one, until the norm is known."""
 
 INSIDE = 1e-3
-"""How far inside the ball, as a share of its radius, a solution shows by itself that the constraint
-is idle.
+"""If a solution is inside the ball by more than this share of the radius, the constraint is not
+active, and no more needs to be computed.
 """
 
 PROVABLE = 100.0
-"""The smallest tolerance in rounding units of the data: a proof is no better than they are."""
+"""The smallest tolerance, in rounding units of the data. No proof is better than that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,7 +337,7 @@ class Solver:
         if size.radius is not None:
             return simple_part(ridge, self._set(size.radius))
         if self.groups is not None:
-            raise ValueError("groups goes with a radius: a penalty is one of |coef|_1")
+            raise ValueError("groups needs a radius, because the penalty is always of |coef|_1")
         return ElasticNet(size.l1 or 0.0, ridge, positive=self.positive)
 
     def _set(self, radius: float) -> FeatureSet:
@@ -476,7 +477,7 @@ def warn_unless_converged(fits: Sequence[Fit], *, stacklevel: int) -> None:
     if worst.gap == math.inf:
         proof = "nothing was proved about how far the objective is from its minimum"
     warnings.warn(
-        f"{which}{worst.message}, where {worst.tol:.3g} was asked; {proof}. {ADVICE[worst.status]}, "
+        f"{which}{worst.message}, but tol is {worst.tol:.3g}; {proof}. {ADVICE[worst.status]}, "
         "take a larger ridge or scale the features.",
         ConvergenceWarning,
         stacklevel=stacklevel + 1,

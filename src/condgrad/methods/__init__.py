@@ -1,4 +1,4 @@
-"""Which way: the methods, a file each, all on the one loop."""
+"""The methods, each in a file of its own. All run on the same loop."""
 
 from condgrad.methods.active_set import ActiveSetCG
 from condgrad.methods.cg import CG

@@ -1,14 +1,14 @@
-"""Away and pairwise steps: conditional gradients that remember the vertices they are made of.
+"""Away and pairwise steps: conditional gradients that remember the vertices of the iterate.
 
-A point of a polytope is held as a mixture of vertices, its active set. Beside the vertex s that the
-oracle names there is the worst one of the active set, v. A Frank-Wolfe step goes from x to s; an
-away step goes from v through x and on; a pairwise step moves the weight of v to s. On polytopes
-both converge linearly where f is strongly convex, which plain conditional gradients do not
-(Lacoste-Julien and Jaggi, NIPS 2015).
+The iterate x is stored as a mixture of vertices, its active set. The oracle gives a vertex s; the
+worst vertex of the active set is v. A Frank-Wolfe step goes from x towards s. An away step goes
+from x away from v. A pairwise step moves weight from v to s. On polytopes, away and pairwise steps
+converge linearly if f is strongly convex; plain conditional gradients do not (Lacoste-Julien and
+Jaggi, NIPS 2015).
 
-A lazy method asks the oracle only where the active set has no pair of vertices that promises enough
-(Braun, Pokutta and Zink, ICML 2017; Tsuji, Tanaka and Pokutta, ICML 2022). Such steps prove no
-bound; the next call of the oracle does.
+A lazy method calls the oracle only if no pair of vertices of the active set promises enough (Braun,
+Pokutta and Zink, ICML 2017; Tsuji, Tanaka and Pokutta, ICML 2022). Steps without the oracle prove
+no bound; the next call of the oracle does.
 """
 
 from __future__ import annotations
@@ -34,20 +34,21 @@ from condgrad.search.steps import OpenLoop, SearchState, StepRule, checked_fract
 from condgrad.simple import Zero
 
 GONE = 1e-15
-"""The weight below which a vertex has left the mixture."""
+"""A vertex leaves the mixture if its weight is at most this."""
 ENOUGH = 0.5
-"""The part of the last gap that a pair of known vertices must promise in place of the oracle."""
+"""The oracle is not called if a pair of known vertices promises at least this part of the last gap.
+"""
 
 
 class Way(NamedTuple):
-    """A way to go: x + longest * direction is the last point of it that is inside."""
+    """A direction to go. x + longest * direction is the last point inside the set."""
 
     direction: Array
     longest: float
     to: int | None
-    """The vertex that gains weight, None for none but all."""
+    """The vertex that gains weight; None if all others gain it (an away step)."""
     off: int | None
-    """The vertex that loses it, None for all of them."""
+    """The vertex that loses weight; None if all lose it."""
 
 
 class ActiveSet:
@@ -62,7 +63,7 @@ class ActiveSet:
         return np.array([dot(c, vertex) for vertex in self.vertices])
 
     def index(self, s: Array) -> int:
-        """The place of a vertex, which is added without weight where it is new."""
+        """The index of a vertex. A new vertex is added, without weight."""
         xp = namespace(s)
         for i, vertex in enumerate(self.vertices):
             if bool(xp.all(vertex == s)):

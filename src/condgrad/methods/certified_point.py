@@ -1,5 +1,5 @@
-"""F at a point, and the lower bound that Lemma 2 proves there: for methods that do not go where the
-oracle points.
+"""F at a point, and the lower bound that Lemma 2 proves there. For methods that do not step towards
+the oracle's point.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Tally:
         return Effort(self.evaluations, self.oracle_calls, self.inner_iterations)
 
     def add(self, answer: Answer, *, evaluations: int = 0) -> None:
-        """One call of the oracle more."""
+        """Count one more call of the oracle."""
         self.oracle_calls += 1
         self.inner_iterations += answer.inner_iterations
         self.evaluations += evaluations
@@ -46,8 +46,8 @@ class Tally:
 class ObjectivePoint:
     """F = f + g at x, each part computed when first asked for.
 
-    `smooth` is f at x where that is known; `afresh` says whether it comes from the data, not from
-    other points.
+    `smooth` is f at x, if it is known. `afresh` says whether it was computed from the data, not
+    from other points.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ObjectivePoint:
         self.smooth = f.at(x) if smooth is None else smooth
         self.afresh = smooth is None or afresh
         self.answer: Answer | None = None
-        """That of the oracle at this point, once it was asked."""
+        """The answer of the oracle at this point, after the first call."""
 
     @cached_property
     def terms(self) -> Terms:
@@ -86,7 +86,7 @@ class ObjectivePoint:
 
     @cached_property
     def gradient(self) -> Array:
-        """grad F(x), but for what of g is `kinked`."""
+        """grad F(x), without the `kinked` part of g."""
         return self.smooth_gradient + self.g.slope(self.x)
 
     @cached_property
@@ -101,11 +101,11 @@ class ObjectivePoint:
         return precision(self.x) * self.terms.size + self.slope_rounding
 
     def at(self, x: Array) -> ObjectivePoint:
-        """F elsewhere."""
+        """F at another point."""
         return ObjectivePoint(self.f, self.g, x, self.tally)
 
     def moved(self, end: ObjectivePoint, a: float) -> ObjectivePoint:
-        """F at x + a (end.x - x), for less than `at` costs where f can."""
+        """F at x + a (end.x - x). If f can do it, this costs less than `at`."""
         fractions = np.array([a])
         x = mixed(self.x, [end.x], fractions)
         self.tally.evaluations += not self.f.mixes
@@ -115,7 +115,7 @@ class ObjectivePoint:
 
 
 class Certifier:
-    """Lemma 2 at one point after the other, warm-starting the oracle."""
+    """Applies Lemma 2 at one point after the other. Each oracle call starts from the last."""
 
     def __init__(self, f: Smooth, g: Simple, tally: Tally) -> None:
         self.f = f
@@ -124,7 +124,7 @@ class Certifier:
         self.accuracy = 0.0
         self.warm = None
         self.before: ObjectivePoint | None = None
-        """The last point, whose tangent a convex f is not below."""
+        """The last point. A convex f is nowhere below its tangent there."""
         self.noise_before = 0.0
 
     def iterate(self, point: ObjectivePoint, step: float) -> Iterate:

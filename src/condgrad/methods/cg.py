@@ -1,6 +1,6 @@
-"""CG, the conditional gradient (Frank-Wolfe): linearise g as well.
+"""CG, the conditional gradient (Frank-Wolfe): linearise both f and g.
 
-It is CGS on the split (f + g) + 0, and Lemma 2 for that split is its classical surrogate gap.
+It is CGS on the split (f + g) + 0. For this split, Lemma 2 is the classical Frank-Wolfe gap.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def CG(f: Smooth, g: Simple, step: StepRule, memory: int = 0) -> CGS:
 
 @dataclass(frozen=True)
 class LinearisedCGS(CGS):
-    """CGS on the split (f + g) + 0, which still tells f and g apart, as the scale of F does."""
+    """CGS on the split (f + g) + 0. It still knows f and g apart, because the scale of F needs
+    both.
+    """
 
     linearised: Simple = field(kw_only=True)
 

@@ -1,4 +1,4 @@
-"""CGS, the paper's Algorithm 1: linearise f alone, keep g as it is."""
+"""CGS, the paper's Algorithm 1: linearise only f, and keep g as it is."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ from condgrad.search.steps import SearchState, StepRule, checked_fractions
 
 @dataclass
 class AskedAccuracy:
-    """How far the oracle's point may be from its bound: a share of what is left to gain."""
+    """How far the oracle's point may be from its bound: a share of what the run can still gain."""
 
     wanted: float
     share: float = 0.1
 
     def follow(self, left: float, noise: float) -> None:
-        """Ask for a share of what is left; below rounding there is nothing to gain."""
+        """Ask for a share of what is left to gain, but not for less than rounding."""
         self.wanted = max(self.share * left, noise)
 
     def must_end(self, own_gap: float, noise: float) -> bool:
-        """Where no step helps: whether x is optimal up to rounding, or the oracle must try harder.
+        """If no step helps: whether x is optimal up to rounding. If not, the oracle must be more
+        exact.
 
         `own_gap` is the part of the gap that a more exact oracle could close.
         """
@@ -59,9 +60,9 @@ class CGS:
     memory: int = 0
     name: str = "cgs"
     first: int = 0
-    """The number of the first iteration: not 0 for a run that goes on from an earlier one."""
+    """The number of the first iteration. It is not 0 if the run continues an earlier one."""
     past: deque[Array] = field(default_factory=deque, compare=False, repr=False)
-    """The remembered oracle points, kept up to date for a run that will go on from this one."""
+    """The remembered oracle points. A run that continues this one starts with them."""
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         f = self.f

@@ -1,9 +1,9 @@
-"""CGS for plans that are never formed: the iterate is known by its moments, and the answer is the
+"""CGS for plans that are never formed. The iterate is known by its moments, and the answer is the
 oracle's point.
 
-A mixture of streamed plans is none itself, and its entropy is not known. But all that f asks of it
-are its cost and its moments, which mix. And the oracle's point s is certified by f alone: F(s) -
-lower = D_f(s, x) + the oracle's own gap.
+A mixture of streamed plans is not a streamed plan, and its entropy is not known. But f needs only
+its cost and its moments, and these are mixtures too. The oracle's point s is certified by f alone:
+F(s) - lower = D_f(s, x) + the oracle's own gap.
 """
 
 from __future__ import annotations

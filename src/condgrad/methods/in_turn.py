@@ -20,13 +20,13 @@ from condgrad.problem import Simple, Smooth
 from condgrad.rounding import EXHAUSTED
 
 PATIENCE = 20
-"""Iterations of a window of `StallWatch`; fewer than the loop grants, so that the next method gets
-its turn.
+"""The window of `StallWatch`, in iterations. It is shorter than that of the loop, so that the next
+method gets its turn.
 """
 MOST_BEFORE_COMPILED = 5000
-"""Iterates of a method while nobody has compiled code for the next one, which then waits for it:
-half of those that a run has by default. On colon, a squared hinge at radius 50 used up all 10 000
-in four seconds and was not proved.
+"""While the next method has no compiled code, the method before it makes at most this many
+iterations. Then the run waits for the code. By default a run has twice as many. On colon, a squared
+hinge at radius 50 used up all 10 000 in four seconds and was not proved.
 """
 
 

@@ -87,15 +87,17 @@ class InteriorNewton:
         f = problem.f
         on: Any = problem.g.on
         if on.inside is None:
-            raise MissingAbility(f"{on!r} has no inside, where the method would go")
+            raise MissingAbility(
+                f"{on!r} has no inside: no point satisfies all inequalities strictly"
+            )
         K = problem.loss.composite.K
         if is_torch(K):
-            raise MissingAbility(f"{f!r} has data of torch, where NumPy's or SciPy's are needed")
+            raise MissingAbility(f"{f!r} has torch data, and the method needs NumPy or SciPy data")
         m, n = K.shape
         long_rows = m - int(np.count_nonzero(has_few(K if is_dense(K) else K.tocsr())))
         rows = long_rows + on.inside.count_of_long_rows
         if min(n, rows) > LARGEST or rows * n > MOST_ENTRIES:
-            raise MissingAbility(f"{f!r} on {on!r} would take dense factors that are too large")
+            raise MissingAbility(f"{f!r} on {on!r} would need dense factors that are too large")
         return cls(f, problem.g, problem.loss)
 
     def iterates(self, x: Array) -> Iterator[Iterate]:

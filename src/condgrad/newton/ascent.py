@@ -34,19 +34,19 @@ from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 STEPS_TO_CERTIFY = 3
 """A feasible point is made and certified after each so many steps of a stage."""
 STAGE_RATIOS = (0.5, 0.7)
-"""The t of a stage divided by that of the stage before. The second is tried if the strain is too
-large after the first.
+"""Each stage multiplies t by the first ratio, or by the second if the strain is too large after the
+first.
 
-With 0.25 the clouds of `python -m experiments bench geometry` take a quarter more passes, because
-steps go too far.
+With 0.25, `python -m experiments bench geometry` takes a quarter more passes, because steps go too
+far.
 """
 SHORTEST_CLIMB = 1e-10
 """The shortest fraction of a Newton step that is tried."""
 FRUITLESS = 5
 """The run ends after so many iterations in a row that gain no more than the rounding error."""
 ENTRY = 10.0
-"""A stage begins where the gap is at most this many times its tolerance, and the strain at most
-this large.
+"""A stage begins at a point whose gap is at most this many times the tolerance of the stage, and
+whose strain is at most this number.
 
 With 30 for the gap, starts from coarse levels enter at a t that is too small: on a GPU 100 000
 points take 1.5 to 2.6 times as long. Without the strain, 1000 points of 10 dimensions with heavy
@@ -63,17 +63,17 @@ tolerance, unless the gap is still more than `FAR` times the tolerance.
 A Newton step leaves a gap of about the square of its slope, in units of the entropy.
 """
 NEARLY = 2.0
-"""If plans are expensive, one is made once the bound on its gap is at most this many times the
-requested gap: the gap itself is usually smaller than the bound.
+"""If plans are expensive, make one once the bound on its gap is below this many times the requested
+gap: the gap itself is usually smaller than the bound.
 """
 SMALL_GAP = 1e-3
-"""At t = 1, a plan is made once the gap is at most this part of |f| + |g|, or at most the tolerance
+"""At t = 1, make a plan once the gap is at most this share of |f| + |g|, or at most the tolerance
 of the stage.
 """
 STEEP = 0.2
-"""If more than this part of the slope is left after a whole step, the step is stretched while the
-dual rises. After a Newton step a quadratic has no slope left. An exponential has 1/e left, because
-each step divides it by e.
+"""If more than this share of the slope is left after a whole step, the step is made longer while
+the dual rises. After a Newton step a quadratic has no slope left. An exponential has 1/e left,
+because each step divides it by e.
 """
 
 

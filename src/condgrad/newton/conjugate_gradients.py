@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from condgrad import deadline
 
 MOST_ACCURATE = 1e-15
-"""Below this a relative residual is rounding."""
+"""No smaller relative residual is asked for, since it would be rounding."""
 
 
 class LinearSolution(NamedTuple):

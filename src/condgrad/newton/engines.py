@@ -14,8 +14,8 @@ ENGINES: dict[str, Callable[[TransportStructure], DualModel | None]] = {
     "Linear + one GroupLasso, Entropy on Transport": groups.model_of,
     "Linear, Entropy on SharedMarginal": shared_marginal.model_of,
 }
-"""Problems on the left, on the right what makes their dual model, or None for a problem that is
-another.
+"""For each kind of problem, the function that makes its dual model. It returns None for a problem
+of another kind.
 """
 
 

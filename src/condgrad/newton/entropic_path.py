@@ -26,8 +26,8 @@ from condgrad.streamed_plan import UnformedCost
 from condgrad.structure import TransportStructure
 
 STAGE_TOLERANCE = 0.03
-"""The gap at which a stage has done its work, in entropies; after one of 0.1 the next begins too
-far off.
+"""A stage is finished once its gap is at most this many entropies per unit of mass. With 0.1, the
+next stage would begin too far from the path.
 """
 
 

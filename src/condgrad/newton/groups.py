@@ -50,16 +50,16 @@ from condgrad.smooth import TransportGroupLasso
 from condgrad.structure import TransportStructure
 
 FLOOR = -200.0
-"""Exponents below this add nothing to a group, take most processors ten times as long, and may
-vanish in a square.
+"""Smaller exponents are raised to this. Their exponentials add nothing to a group, but most
+processors take ten times as long for them, and their squares may underflow.
 """
 
 
 class EntropicGroups(EntropicPath):
     """The dual of <C, G> + group lasso + entropy, as a function of u.
 
-    It holds the points that carry weight, the rows sorted by class, so that a class is a slice;
-    plans go in and out on all points, in the user's order.
+    It holds the points with weight. The rows are sorted by class, so that a class is a slice. Plans
+    go in and out with all points, in the user's order.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class EntropicGroups(EntropicPath):
 
     @property
     def affordable(self) -> bool:
-        """A direction takes a factor; where the entropy is large, CGS is there before it."""
+        """Each direction takes a factorisation. If the entropy is large, CGS is faster."""
         return self.size <= (3000 if self.height > 150.0 * self.entropy else 300)
 
     def start(self, x: Array) -> Array:

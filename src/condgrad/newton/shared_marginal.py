@@ -7,9 +7,9 @@ direction e d_k solves
 
     (diag(R_k) - X_k diag(1/B_k) X_k') d_k = w_k q - R_k,     sum_k w_k d_k = 0,
 
-where q is the barycentre that the direction aims at: a Schur complement of the size of the support.
-Rows that carry next to nothing, or not the same in all blocks, are no matter for a quadratic; they
-take the step of iterated Bregman projections, which is ascent too.
+where q is the barycentre that the direction aims at. This takes a Schur complement of the size of
+the support. A quadratic model is useless for rows that carry almost nothing, or very different mass
+in the blocks. They take the step of iterated Bregman projections, which is ascent too.
 """
 
 from __future__ import annotations
@@ -36,19 +36,25 @@ from condgrad.simple.entropy import negentropy
 from condgrad.structure import TransportStructure
 
 LARGEST_SUPPORT = 1500
-"""Points of the support up to which factors of its size are affordable."""
+"""If the support has more points, "auto" does not take Newton's method: factors of this size would
+take too long.
+"""
 SLOW_PROJECTIONS = 5e3
-"""The range of the cost, in entropies, from which on Newton is ahead of iterated projections."""
+""""auto" takes Newton's method if the cost ranges over more entropies than this. Below, iterated
+projections are faster.
+"""
 LIGHT = 1e-10
-"""The share of the mean weight below which a point of the support carries next to nothing."""
+"""A point of the support with less than this share of the mean weight has no part in Newton's
+equations. It moves as in the projections.
+"""
 UNEVEN = 1e-2
-"""The share of the mean below which a block has lost touch with a point that the others use."""
+"""If the weight of a point in some block is less than this share of its mean over the blocks, the
+point has no part in Newton's equations either.
+"""
 FLAT = 1e-7
-"""What is added to the scaled curvatures, whose largest entries are about 1.
-
-Parts of a plan that hardly exchange mass have modes with next to no curvature. Their inverses,
-which are summed, would drown all other modes in rounding; what this leaves of them in the marginals
-is this small.
+"""This is added to the scaled curvatures, whose largest entries are about 1. Parts of a plan that
+hardly exchange mass have modes with almost no curvature. Their inverses, which are summed, would
+drown all other modes in rounding. The marginals keep an error of about this size along these modes.
 """
 
 

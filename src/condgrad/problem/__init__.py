@@ -1,13 +1,12 @@
-"""What f, g and P are: minimise F(x) = f(x) + g(x) over a compact convex set P.
+"""The three parts of a problem: minimise F(x) = f(x) + g(x) over a compact convex set P.
 
-- `Smooth` is f. Asked for a point it gives an `Evaluation`: value, gradient, and how f goes on from
-  there.
-- `Set` is P. It owns its geometry and says what it can do.
-- `Simple` is g, which lives *on* a set and solves the partially linearised problem there, with a
-  proof.
+- `Smooth` is f. At a point it gives an `Evaluation`: the value, the gradient, and f along
+  directions from there.
+- `Set` is P. It says what it can do, for example project.
+- `Simple` is g together with its set P. It minimises <c, s> + g(s) over P, with a lower bound.
 
-Writing your own f, g or P means writing one of these; `smooth.Function` and `simple.Oracle` wrap
-plain callables.
+For an f, g or P of your own, write a subclass. Often `smooth.Function` and `simple.Oracle` are
+enough: they wrap plain functions.
 """
 
 from condgrad.problem.set import Answer, Face, Set, checked_set, linear_answer

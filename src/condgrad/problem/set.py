@@ -11,8 +11,7 @@ from condgrad.errors import MissingAbility
 
 
 class Answer(NamedTuple):
-    """An oracle's answer to `min <c, s> + g(s), s in P`: a feasible point and a proof of how good
-    it is.
+    """An oracle's answer to `min <c, s> + g(s), s in P`: a point of P and a lower bound.
 
     Attributes
     ----------
@@ -25,13 +24,12 @@ class Answer(NamedTuple):
     inner_iterations : int
         The number of iterations of an iterative oracle.
     warm : optional
-        What the next call may start from, in a form of the oracle's own.
+        Anything that helps the next call of this oracle to start, for example potentials.
     magnitude : float
         The size of the terms of the bound before they cancel, apart from those of <c, point>. The
-        rounding error is in proportion to it.
+        rounding error is proportional to it.
     witness : array, optional
-        The point y for which the rounding error of <c, y> harms the bound most, if that is not
-        `point`.
+        The point y for which the rounding error of <c, y> is largest, if that is not `point`.
 
     Examples
     --------
@@ -56,25 +54,27 @@ def linear_answer(answer: Any, c: Array) -> Answer:
 
 
 class Face(NamedTuple):
-    """A point of a polyhedral set and the face that has it in its inside.
+    """A point of a polyhedral set, and the face that has this point in its interior.
 
-    Near the point the face is {point + d : d = 0 but at `active`, <normal, d[active]> = 0}; a
-    projection onto the set has the derivative I - normal normal'/|normal|^2 on these coordinates.
+    Near the point, the face is {point + d : d = 0 except at `active`, <normal, d[active]> = 0}. On
+    the coordinates `active`, a projection onto the set has the derivative
+    I - normal normal'/|normal|^2.
     """
 
     point: Array
     active: Array
-    """Indices of the coordinates that are free to move."""
+    """The indices of the coordinates that are free to move."""
     normal: Array | None
-    """What the free coordinates must stay orthogonal to, if to anything."""
+    """The free coordinates can only move orthogonally to this vector, unless it is None."""
 
 
 class Set(ABC):
-    '''P: compact and convex. It can do some of `project`, `linear_argmin`, `entropic_argmin`.
+    '''A compact convex set P.
 
-    A set of your own implements `start`, `violation`, and one or more of these three. They decide
-    which g can use it: `Ridge` needs `project`, `Entropy` needs `entropic_argmin`, `Zero` needs
-    `linear_argmin`. The attributes below say more about its points; all have defaults.
+    A set has some of the methods `project`, `linear_argmin` and `entropic_argmin`. They decide
+    which g can live on it: `Ridge` needs `project`, `Zero` needs `linear_argmin`, and `Entropy`
+    needs `entropic_argmin`. A set of your own implements `start`, `violation` and at least one of
+    these three. The attributes below say more about its points; all have defaults.
 
     Examples
     --------
@@ -96,50 +96,50 @@ class Set(ABC):
     '''
 
     space: Space | None = None
-    """Shape and kind of its points, if the set knows."""
+    """Shape, library and precision of its points, if the set knows."""
     shape: tuple[int, ...] | None = None
     """Shape of its points, if the set knows."""
     scale: float = 1.0
-    """The size of the set, against which a violation is judged."""
+    """The size of the set. Violations are compared with it."""
     largest_entry: float | None = None
     """A bound on every entry of every point, if known."""
     smallest_entry: float = -math.inf
-    """A number that no entry of any point is below, if known."""
+    """A lower bound on every entry of every point, if known."""
     nonnegative: bool = False
-    """Whether all its points are."""
+    """Whether all entries of all points are nonnegative."""
     forms_points: bool = True
-    """Whether its points are arrays, rather than plans that are only multiplied with."""
+    """Whether its points are arrays. Streamed plans are not: they are only multiplied with."""
     solid: bool = False
-    """Whether shrinking some coordinates of a point towards zero stays inside."""
+    """Whether a point stays inside if some of its coordinates shrink towards zero."""
     spectrally_solid: bool = False
-    """Whether shrinking some singular values of a point stays inside."""
+    """Whether a matrix stays inside if some of its singular values shrink towards zero."""
 
     @property
     def projection_rounding(self) -> float:
-        """The size of the numbers whose rounding error a projection leaves in every entry; 0 if it
-        leaves none.
+        """The size of the numbers that set the rounding error of a projection; 0 if there are none.
 
-        A projection about a centre far from 0 has the rounding errors of the centre, not of its own
-        entries.
+        For example, a projection onto a ball with a centre far from 0 has the rounding error of the
+        centre in every entry.
         """
         return self.scale
 
     @abstractmethod
     def start(self, space: Space) -> Array:
-        """A point of the set, in its relative interior where there is one."""
+        """A start point in the set, in its relative interior if there is one."""
 
     def null_point(self, space: Space) -> Array:
-        """The point nearest to the origin, or the start where there is no projection. The scale of
-        gaps uses |f| + |g| at this point.
+        """The point of the set nearest to the origin, or the start point if there is no projection.
+
+        Gaps are divided by a scale, and |f| + |g| at this point is a part of it.
         """
         return self.project(space.full(0.0)) if "project" in self.abilities else self.start(space)
 
     @abstractmethod
     def violation(self, x: Array) -> float:
-        """0 for points of the set, positive and growing outside."""
+        """How far x is outside the set: 0 for points of the set."""
 
     def contains(self, x: Array, tolerance: float = 1e-9) -> bool:
-        """Membership, up to `tolerance` times the size of the set."""
+        """Whether x is in the set, up to `tolerance` times the size of the set."""
         return self.violation(x) <= tolerance * self.scale
 
     def project(self, x: Array) -> Array:
@@ -147,7 +147,7 @@ class Set(ABC):
         raise self.lacks("project")
 
     def face(self, v: Array) -> Face:
-        """The projection of v, and the face of the set that has it inside: the derivative of a
+        """The projection of v, and the face of the set around it. It gives the derivative of the
         projection.
         """
         raise MissingAbility(
@@ -155,7 +155,7 @@ class Set(ABC):
         )
 
     def linear_argmin(self, c: Array) -> Answer:
-        """argmin <c, s> over the set; a set of your own may return the point alone, which is then
+        """argmin <c, s> over the set. A set of your own may return only the point; it is then
         taken to be exact.
         """
         raise self.lacks("linear_argmin")
@@ -168,7 +168,7 @@ class Set(ABC):
 
     @property
     def abilities(self) -> tuple[str, ...]:
-        """Which of the three argmins this set has."""
+        """Which of `project`, `linear_argmin` and `entropic_argmin` this set has."""
         names = ("project", "linear_argmin", "entropic_argmin")
         return tuple(name for name in names if getattr(type(self), name) is not getattr(Set, name))
 

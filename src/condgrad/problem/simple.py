@@ -13,12 +13,11 @@ from condgrad.search.restriction import Restriction
 
 
 class Simple(ABC):
-    """g: convex, and simple together with the set it lives on.
+    """A convex g together with its set, such that <c, s> + g(s) is easy to minimise over the set.
 
     A g of your own implements `value`, `argmin` and `along`, and `gradient` if it has one. `argmin`
     returns an `Answer`: a point of the set and a lower bound on min <c, s> + g(s). Exact steps call
-    `along`. `simple.Oracle` builds all of this from plain functions; write a class of your own only
-    if your g can do more.
+    `along`. Often `simple.Oracle` is enough: it builds all of this from plain functions.
 
     Examples
     --------
@@ -35,7 +34,7 @@ class Simple(ABC):
 
     on: Set
     widens: bool = True
-    """Whether g may be asked at a float64 point in a float32 run."""
+    """Whether g may be evaluated at a float64 point in a float32 run."""
     strong_convexity: float = 0.0
     """mu with g(y) >= g(x) + <g'(x), y - x> + mu/2 |y - x|_2^2 on the set."""
     smoothness: float | None = None
@@ -46,8 +45,9 @@ class Simple(ABC):
         """g(x)."""
 
     def magnitude(self, x: Array, value: float) -> float:
-        """The size of the terms of g(x) = value before they cancel, and of what rounding in x does
-        to them.
+        """The size of the terms of g(x) before they cancel, for the rounding error of g(x).
+
+        `value` is g(x), if it is known.
         """
         return abs(value)
 
@@ -55,21 +55,21 @@ class Simple(ABC):
     def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
         """The partially linearised oracle: a point of `on` and a lower bound for min <c, s> + g(s).
 
-        `warm` is the `warm` of an earlier answer; `accuracy` is how far the point may be from the
-        bound. Exact oracles ignore both.
+        `warm` is the `warm` of an earlier answer. `accuracy` is the allowed difference between the
+        objective at the point and the bound. Exact oracles ignore both.
         """
 
     def beside(self, f: Smooth, here: Any, value: float) -> Simple:
-        """g for the oracle at a point where f is `here` and f + g is `value`.
+        """The g that the oracle uses at a point where f is `here` and f + g is `value`.
 
-        Only the minimisers of f + g matter then. A g that knows where they are, or knows a better
-        bound, may use it.
+        By default it is g itself. A g that knows more about the minimisers of f + g may return
+        another one with a better bound.
         """
         return self
 
     @abstractmethod
     def along(self, x: Array, directions: Array) -> Restriction:
-        """g restricted to x + sum_i a_i directions[i]."""
+        """g at x + sum_i a_i directions[i], as a function of the numbers a."""
 
     @property
     def has_gradient(self) -> bool:

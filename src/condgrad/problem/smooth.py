@@ -14,8 +14,8 @@ from condgrad.arrays import Array, Space, Vector, precision
 from condgrad.search.restriction import Restriction, combined
 
 LARGEST_MULTIPLE = 1e30
-"""The largest multiple of a function of float32 data, and the inverse of the least; others leave
-slopes no digits.
+"""The largest multiple of a function of float32 data; its inverse is the smallest. Beyond these
+limits the slopes have no correct digits.
 """
 
 
@@ -56,11 +56,11 @@ class Floor(NamedTuple):
 
 
 class Smooth(ABC):
-    """f: differentiable, and convex unless `convex` is False.
+    """A differentiable f. It is convex unless `convex` is False.
 
-    An f of your own implements `at`. It returns an `Evaluation`: the value, the gradient, and f
-    along directions from there. `smooth.Function` builds this from a plain function. You can add
-    smooth parts, and multiply them by positive numbers.
+    You can add smooth parts, and multiply them by positive numbers. An f of your own implements
+    `at`. It returns an `Evaluation`: the value, the gradient, and f along directions from there.
+    Often `smooth.Function` is enough: it builds this from a plain function.
 
     Examples
     --------
@@ -71,22 +71,21 @@ class Smooth(ABC):
     """
 
     space: Space | None = None
-    """Shape and kind of the variable, if f knows it."""
+    """Shape, library and precision of the variable, if f knows them."""
     mixes: bool = True
-    """Whether f between known points costs less than f at a new point."""
+    """Whether f at a mixture of known points costs less than f at a new point."""
     widens: bool = True
-    """Whether f may be asked at a float64 point where its data is float32."""
+    """Whether f may be evaluated at a float64 point if its data are float32."""
     may_overflow: bool = False
-    """Whether f of a far point may be larger than all floats, as exp is."""
+    """Whether f far out may be larger than all floating-point numbers, as exp is."""
     floor: Floor | None = None
-    """What f is never below, if known."""
+    """A lower bound on f, if known."""
     convex: bool = True
-    """Whether f is convex. Where it is not, a tangent bounds nothing from below: what is proved
-    then is how far the answer is from a stationary point.
+    """Whether f is convex. If it is not, no lower bound is proved, but how far the answer is from a
+    stationary point.
     """
     has_rounded_data: bool = False
-    """Whether its data were computed from those of the user: then they are no better than their
-    precision.
+    """Whether its data were computed from the user's data, and so were rounded to their precision.
     """
 
     @abstractmethod
@@ -99,8 +98,7 @@ class Smooth(ABC):
         return 0.0 if self.space is None else self.space.unit
 
     def unit_at(self, x: Array) -> float:
-        """The rounding unit of f and its gradient at x: that of x or of the data, whichever is
-        coarser.
+        """The rounding unit of f and its gradient at x: the coarser one of x and the data.
 
         If f has float32 data but computes in float64 whenever x is in float64, only the rounding
         unit of x counts.
@@ -109,7 +107,7 @@ class Smooth(ABC):
 
     @property
     def smoothness(self) -> float | None:
-        """L with |grad f(x) - grad f(y)|_2 <= L |x - y|_2, if known."""
+        """The number L with |grad f(x) - grad f(y)|_2 <= L |x - y|_2; None if not known."""
         return None
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
@@ -119,7 +117,7 @@ class Smooth(ABC):
 
     @property
     def weighted_terms(self) -> tuple[tuple[float, Smooth], ...]:
-        """The weights and terms whose sum is f; f itself if it is not a sum."""
+        """Pairs of weights and terms that add up to f. If f is not a sum: f with the weight 1."""
         return ((1.0, self),)
 
     def __add__(self, other: Smooth) -> Smooth:

@@ -10,7 +10,7 @@ from condgrad import deadline
 SHORTEST_STEP = 1e-30
 """The shortest step that a search tries."""
 ARMIJO_FRACTION = 1e-4
-"""The part of the fall that a slope promises which a step must keep."""
+"""A step must keep at least this part of the fall that the slope promises."""
 
 Trial = TypeVar("Trial")
 

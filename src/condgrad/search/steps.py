@@ -19,12 +19,15 @@ from condgrad.search.hull import minimize_over_hull
 from condgrad.search.restriction import LocalModel, Quadratic, Restriction, calls_made, combined
 
 SMOOTHNESS = "smoothness"
-"""The note that holds the last L of `Adaptive`."""
+"""The key in `notes` under which `Adaptive` stores its last L."""
 
 
 @dataclass
 class SearchState:
     """What a step rule sees: the point x, the oracle's point s and the remembered points.
+
+    The oracle's point s minimises <grad f(x), s> + g(s) over the set. The remembered points are
+    those of earlier iterations; there are `memory` of them at most.
 
     Attributes
     ----------
@@ -86,7 +89,7 @@ class SearchState:
 
     @property
     def rounding(self) -> float:
-        """The rounding error of F. It is that of |f| + |g|, since f and g may cancel in F."""
+        """The rounding error of F. It is computed from |f| + |g|, since f and g may cancel in F."""
         size = abs(self.here.value) + abs(self.value - self.here.value)
         return ROUNDING_UNITS * precision(self.x) * size
 
@@ -100,9 +103,9 @@ class StepRule(Protocol):
     """A callable that chooses the step: it takes a `SearchState` and returns a fraction for each
     direction.
 
-    Fractions are nonnegative and add up to at most 1, so that the step stays in the set; a rule for
-    CGS without a memory may return a number. Whatever a rule returns, the certificate of the next
-    iterate holds.
+    Fractions are nonnegative and add up to at most 1, so that the step stays in the set. Without a
+    memory there is one direction, and the rule may return a number. Whatever it returns, the
+    certificate of the next iterate holds.
 
     Examples
     --------
@@ -120,12 +123,13 @@ class StepRule(Protocol):
 
 @dataclass(frozen=True)
 class OpenLoop:
-    """The step order / (k + order), whatever f does: `step="open-loop"` is 2 / (k + 2).
+    """The step order / (k + order) in iteration k, whatever f does.
 
-    The gap falls at best like (1/k)^order. So a larger order may be faster, but its steps stay long
-    for more iterations. With the order 2 + log(k + 1) you need not choose one
-    (`step="log-open-loop"`; Wirth, Pena and Pokutta, Accelerated affine-invariant convergence rates
-    of the Frank-Wolfe algorithm with open-loop step-sizes, 2023).
+    `step="open-loop"` has the order 2: its steps are 2 / (k + 2). The gap falls at best like
+    (1/k)^order. So a larger order may be faster, but its steps stay long for more iterations.
+    `step="log-open-loop"` has the order 2 + log(k + 1), so that you need not choose one. (Wirth,
+    Pena and Pokutta, Accelerated affine-invariant convergence rates of the Frank-Wolfe algorithm
+    with open-loop step-sizes, 2023)
 
     Parameters
     ----------
@@ -158,10 +162,11 @@ class OpenLoop:
 
 @dataclass(frozen=True)
 class Short:
-    """The minimiser of a quadratic model: min(1, (gap + mu D/2) / ((L + mu) D)), D = |s - x|^2.
+    """The minimiser of a quadratic model of F on the segment from x to the oracle's point s.
 
-    L is the smoothness constant of f, and mu is the strong convexity constant of g. With mu > 0
-    each step multiplies F(x) - F* by L/(L + mu) or less.
+    The step is min(1, (gap + mu D/2) / ((L + mu) D)) with D = |s - x|^2. Here L is the smoothness
+    constant of f, mu is the strong convexity constant of g, and gap is the `model_gap` of
+    `SearchState`. If mu > 0, each step multiplies F(x) - F* by L/(L + mu) or less.
 
     Examples
     --------
@@ -194,20 +199,21 @@ def _least_of_model(state: SearchState, L: float) -> float:
 class Adaptive:
     """The short step with an L that is estimated during the run: `step="adaptive"`.
 
-    Each step first tries an L a little below the last one. L is multiplied by `growth` until F is
-    no higher than the model with this L,
+    Each step first tries an L a little below the last one. It multiplies L by `growth` until F is
+    no higher than the quadratic model with this L,
 
         F(x + a (s - x)) <= F(x) - a gap + a^2 L D/2 - a (1 - a) mu D/2,   D = |s - x|^2.
 
-    So you need not know a constant of f, and steps are longer where f is flat (Pedregosa, Negiar,
-    Askari and Jaggi, Linearly convergent Frank-Wolfe with backtracking line-search, AISTATS 2020).
+    `Short` explains these letters; a is the step. You need not know a constant of f, and steps are
+    longer where f is flat (Pedregosa, Negiar, Askari and Jaggi, Linearly convergent Frank-Wolfe
+    with backtracking line-search, AISTATS 2020).
 
     Parameters
     ----------
     growth : float
-        The factor for an L that is too small; above 1.
+        L is multiplied by this number as long as it is too small; above 1.
     decay : float
-        The factor for the last L at the beginning of the next step; above 0 and at most 1.
+        Each step begins with the last L times this number; above 0 and at most 1.
 
     Examples
     --------
@@ -256,11 +262,11 @@ class Adaptive:
 
 @dataclass(frozen=True)
 class Armijo:
-    """The first of 1, shrink, shrink^2, ... that lowers F by at least `fraction` * step * gap; f
-    need not be convex.
+    """Armijo's rule: the first of the steps 1, shrink, shrink^2, ... that lowers F enough.
 
-    The gap takes the place of the slope, since -gap >= <grad F, s - x>. So g need not be
-    differentiable.
+    A step is good enough if it lowers F by at least `fraction` * step * gap, where gap is the
+    `model_gap` of `SearchState`. The gap takes the place of the slope, since
+    -gap >= <grad F, s - x>. So g need not be differentiable. f need not be convex.
 
     Parameters
     ----------
@@ -302,17 +308,17 @@ class Armijo:
 
 @dataclass(frozen=True)
 class Exact:
-    """The minimiser of F along the segment, or over the hull of all remembered points:
-    `step="exact"`.
+    """The step that minimises F: `step="exact"`.
 
-    If f is not convex and F is not quadratic on the segment, F is no higher after the step than
-    after a step by Armijo's rule.
+    F is minimised on the segment from x to the oracle's point. With a memory, it is minimised over
+    the hull of x, this point and all remembered points. If f is not convex and F is not quadratic
+    on the segment, the step is at least as good as Armijo's: F is no higher after it.
 
     Parameters
     ----------
     slope_tolerance : float
-        How small the slope of F must be at the end, relative to the slope at the start. It is not
-        used if the minimiser has a closed form.
+        The search ends when the slope of F is at most this share of the slope at the start. It is
+        not used if the minimiser has a closed form.
 
     Examples
     --------

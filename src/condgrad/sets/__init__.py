@@ -1,4 +1,4 @@
-"""The sets P."""
+"""The sets P over which F = f + g is minimised."""
 
 from condgrad.problem import Set
 from condgrad.sets.balls import L1Ball, L2Ball, NuclearBall

@@ -53,8 +53,8 @@ class AcceleratedScaling(ABC):
     log-scalings x.
 
     A state has x, its image under the map, the dual value and the error of the marginals. Scalings
-    that grow too far are absorbed into the potentials, from which the kernel is formed anew. An
-    extrapolation counts only where the dual does not fall.
+    that grow too far are absorbed into the potentials, and the kernel is formed again from these.
+    An extrapolation is accepted only if the dual does not fall.
     """
 
     weight: float
@@ -83,16 +83,16 @@ class AcceleratedScaling(ABC):
         return self.anderson.propose(self.state.x, self.state.image)
 
     def refused(self) -> None:
-        """What was proposed let the dual fall."""
+        """The dual fell at the proposed point."""
         self.anderson.forget()
 
     def allowed(self, x: Array) -> Array:
-        """An extrapolation, brought back to where the dual is finite."""
+        """An extrapolation, moved back to where the dual is finite."""
         return x
 
     def iterate(self, aim: float, max_passes: int) -> None:
-        """Until the error is within `aim`, passes or time are spent, or rounding stops all
-        progress.
+        """Iterate until the error is within `aim`, the passes or the time are used up, or rounding
+        stops all progress.
         """
         xp = namespace(self.absorbed)
         limit = largest_log_scaling(self.absorbed)

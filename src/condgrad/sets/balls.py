@@ -47,7 +47,7 @@ class Ball(Set):
 
 @dataclass(frozen=True)
 class L1Ball(Ball):
-    """{x : sum |x_i| <= radius}.
+    """The l1 ball {x : sum |x_i| <= radius}.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class L1Ball(Ball):
         return self.project_by_arrays(x)
 
     def project_by_arrays(self, x: Array) -> Array:
-        """`project` by operations on whole arrays."""
+        """The same as `project`, by operations on whole arrays."""
         xp = namespace(x)
         sizes = xp.abs(x)
         if total(sizes) <= self.radius:
@@ -113,7 +113,7 @@ class L1Ball(Ball):
 
 @dataclass(frozen=True)
 class L2Ball(Ball):
-    """{x : |x|_2 <= radius}, the Frobenius ball for matrices.
+    """The l2 ball {x : |x|_2 <= radius}. For matrices this is the Frobenius norm.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class L2Ball(Ball):
 
 @dataclass(frozen=True)
 class NuclearBall(Ball):
-    """{X : sum of singular values <= radius}, for matrices.
+    """The nuclear-norm ball {X : sum of the singular values of X <= radius}, for matrices X.
 
     Parameters
     ----------

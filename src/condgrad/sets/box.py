@@ -10,12 +10,12 @@ from condgrad.problem import Answer, Face, Set
 
 
 class Box(Set):
-    """{x : lower <= x <= upper}.
+    """The box {x : lower <= x <= upper}.
 
     Parameters
     ----------
     lower, upper : arrays or numbers
-        Finite, lower <= upper. Two numbers make a box of any shape.
+        Finite, with lower <= upper. If both are numbers, x may have any shape.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class Box(Set):
             self.lower, self.upper = xp.broadcast_arrays(lower, upper)
         except (ValueError, RuntimeError) as error:
             raise ValueError(
-                f"lower, of shape {tuple(lower.shape)}, and upper, of shape {tuple(upper.shape)}, do not fit together"
+                f"lower and upper must have shapes that fit together, got {tuple(lower.shape)} and {tuple(upper.shape)}"
             ) from error
         if 0 in self.lower.shape:
             raise ValueError(
@@ -95,7 +95,7 @@ class Box(Set):
     def entropic_argmin(
         self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0
     ) -> Answer:
-        """exp(-c/weight - 1), clipped coordinate by coordinate; the box must be nonnegative."""
+        """exp(-c/weight - 1), clipped to the box in each coordinate. Needs lower >= 0."""
         lower, upper = self._bounds(c)
         xp = namespace(c)
         # clipping the exponent first keeps exp from overflowing

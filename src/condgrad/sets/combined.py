@@ -15,18 +15,18 @@ from condgrad.problem import Answer, Set, checked_set, linear_answer
 
 
 class Product(Set):
-    """{(x_1, ..., x_k) : x_i in P_i}: blocks of one vector, each in its own set.
+    """{(x_1, ..., x_k) : x_i in P_i}: a vector of k blocks, each in its own set.
 
-    It has the methods that all its parts have, and applies them block by block.
+    It has a method, such as `project`, if all its parts have it.
 
     Parameters
     ----------
     *sets : Set
         The parts, in the order of their blocks.
     shapes : sequence of shapes, optional
-        The shape of the points of each part. A number is the length of a vector; other points are
-        flattened in the joint vector. Parts that do not know their shape need one, such as
-        `L1Ball`. Give None for the others.
+        The shape of the points of each part; a number is the length of a vector. A matrix is
+        flattened in the joint vector. Give None for parts that know their shape, such as `Simplex`.
+        Parts such as `L1Ball` do not know it.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Product(Set):
 
     @property
     def abilities(self) -> tuple[str, ...]:
-        """What all parts have."""
+        """The methods that all parts have."""
         return tuple(
             name for name in super().abilities if all(name in part.abilities for part in self.sets)
         )
@@ -140,12 +140,12 @@ def _shape_of(part: Set, shape: Any) -> tuple[int, ...]:
 
 
 class Hull(Set):
-    """The convex hull of points.
+    """The convex hull of given points.
 
     Parameters
     ----------
     vertices : array, shape (points, ...)
-        The points, along the first axis. Some may be inside the hull.
+        The points, along the first axis. Points in the interior of the hull are allowed.
 
     Examples
     --------
@@ -182,7 +182,7 @@ class Hull(Set):
         return like(xp.mean(self.vertices, axis=0), space.full(0.0))
 
     def violation(self, x: Array) -> float:
-        """The distance to the hull, 0 where it is rounding."""
+        """The distance of x to the hull. It is 0 if rounding explains it."""
         from scipy.optimize import nnls
 
         points = double(host(self.vertices)).reshape(self.vertices.shape[0], -1) / self.scale
@@ -202,6 +202,8 @@ class Hull(Set):
 
 
 FIRMLY = 1e3
-"""The weight of the equation that the weights of a hull sum to 1, beside equations of size 1."""
+"""The weights of a hull are found by least squares. This is the weight of the equation that they
+sum to 1; the other equations are of size 1.
+"""
 ROUNDED = 1e-12
-"""A point no farther from a hull than this share of its size is in it."""
+"""A point outside a hull by at most this share of its size counts as inside."""

@@ -33,10 +33,13 @@ WIDER = 1e-9
 """A bound that a row implies is moved outwards by this share of the size of its terms, to allow for
 rounding."""
 THIN = 1e-6
-"""If the largest possible least slack is below this, in the unit of the set, the set may be empty:
-then a proof of that is looked for. HiGHS' own tolerances are a tenth of it."""
+"""If no point has all its slacks above this, in the unit of the set, the set may be empty: then a
+proof of that is looked for. HiGHS' own tolerances are a tenth of it.
+"""
 FAR = 2.0
-"""A row is far if its right-hand side is at least this many times the sum of its largest terms."""
+"""A row is dropped if its right-hand side is at least this many times the sum of its largest terms:
+no point within the bounds comes near it.
+"""
 FREE = (-math.inf, math.inf)
 EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 """The smallest tolerances that HiGHS takes. With its default, 1e-7, it may find a point of an empty
@@ -52,24 +55,29 @@ class Prices(NamedTuple):
 
 
 class Polytope(Set):
-    """{x : A_ub x <= b_ub, A_eq x = b_eq, bounds}, with the arguments of `scipy.optimize.linprog`.
+    """{x : A_ub x <= b_ub, A_eq x = b_eq, and x within bounds}.
 
-    Its linear oracle is HiGHS. The bound comes from the dual, so it holds for every tolerance of
-    HiGHS. An empty or unbounded set is an error.
+    The arguments are those of `scipy.optimize.linprog`. An empty or unbounded set is an error.
+    HiGHS solves the linear problems. The lower bounds come from the dual problem, so they hold
+    whatever the tolerance of HiGHS.
 
     Parameters
     ----------
     A_ub : matrix, dense or sparse, shape (rows, n), optional
+        The inequalities.
     b_ub : array, shape (rows,), optional
+        Their right-hand sides.
     A_eq : matrix, dense or sparse, shape (rows, n), optional
+        The equations.
     b_eq : array, shape (rows,), optional
+        Their right-hand sides.
     bounds : pair, or sequence of n pairs
-        The smallest and the largest value of each coordinate; None is no bound. One pair holds for
-        all coordinates. As in SciPy, the default is (0, None): x >= 0.
+        The smallest and the largest value of each coordinate. None means that there is no bound.
+        One pair is used for all coordinates. As in SciPy, the default is (0, None): x >= 0.
 
     Examples
     --------
-    A portfolio: weights of sum 1, none above a half.
+    A portfolio: the weights sum to 1, and none is above a half.
 
     >>> import numpy as np, condgrad as cg
     >>> P = cg.sets.Polytope(A_eq=[[1.0, 1.0, 1.0]], b_eq=[1.0], bounds=(0.0, 0.5))
@@ -166,7 +174,10 @@ class Polytope(Set):
         return Answer(point, bound, value=0.0, magnitude=magnitude)
 
     def priced(self, c: Array, prices: Prices) -> Answer:
-        """The bound on <c, s> that prices prove. The point is only feasible, not a minimiser."""
+        """The lower bound on <c, s> that given prices (dual variables) prove.
+
+        The point of the answer is only feasible, not a minimiser.
+        """
         costs = double(host(c))
         prices = Prices(np.minimum(prices.ub, 0.0), prices.eq)
         bound, magnitude = (self._unit * each for each in self._bound(costs, prices))
@@ -179,8 +190,8 @@ class Polytope(Set):
 
     @cached_property
     def inside(self) -> Inequalities | None:
-        """The set in the form for interior-point methods; None if no point, or hardly one, is
-        strictly inside.
+        """The set in the form for interior-point methods. None if (almost) no point is strictly
+        inside.
         """
         return self._make_inside() if self._slack > THIN and len(self._free) else None
 
@@ -202,11 +213,11 @@ class Polytope(Set):
         return self._unit * self._center
 
     def inner(self, x: Any) -> Any:
-        """The coordinates of the inside of a point x of the set."""
+        """A point x of the set, in the coordinates that interior-point methods use."""
         return x[self._free] / self._unit
 
     def outer(self, v: Any) -> Any:
-        """The coordinates of the set of a point v of the inside."""
+        """The inverse of `inner`: a point v of interior-point methods, in the user's terms."""
         return self._unit * self._whole(v)
 
     def _whole(self, v: Any) -> Any:
@@ -216,13 +227,16 @@ class Polytope(Set):
         return x
 
     def inner_rows(self, K: Matrix) -> Matrix:
-        """Rows of a matrix, or a gradient, in the coordinates of the inside."""
+        """Rows of a matrix, or a gradient, in the coordinates of `inner`."""
         return self._unit * K[..., self._free]
 
     inner_slope = inner_rows
 
     def prices_at(self, at: InnerPoint | None, unit: float) -> Prices:
-        """The prices of a point of the inside, which are in a unit of F; all 0 without a point."""
+        """The prices (dual variables) at a point of an interior-point method; 0 without a point.
+
+        The prices of the point are in units of `unit`, a number in the unit of F.
+        """
         if at is None:
             return Prices(np.zeros(len(self.b_ub)), np.zeros(len(self.b_eq)))
         factor = -unit / self._unit
@@ -336,7 +350,7 @@ class Polytope(Set):
         if sum_missed > OUTSIDE * size:
             raise ValueError(
                 "the constraints have no solution: every x within the bounds violates them by "
-                f"{self._unit * sum_missed:.3g} or more in sum"
+                f"{self._unit * sum_missed:.3g} or more in total"
             )
 
     def _inside(self, x: Any) -> Any:
@@ -504,8 +518,8 @@ def _dimension(A_ub: Any, A_eq: Any, bounds: Any) -> int:
             "A_ub, A_eq or a pair of bounds for each coordinate is needed, got none of them"
         )
     if len(set(sizes.values())) > 1:
-        told = ", ".join(f"{size} by {name}" for name, size in sizes.items())
-        raise ValueError(f"the number of coordinates must be one, got {told}")
+        told = ", ".join(f"{size} in {name}" for name, size in sizes.items())
+        raise ValueError(f"the number of coordinates must be the same, got {told}")
     return _checks.whole("the number of coordinates", next(iter(sizes.values())), at_least=1)
 
 

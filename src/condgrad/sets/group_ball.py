@@ -19,9 +19,10 @@ from condgrad.sets.threshold import keep_mass
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupBall(Ball):
-    """{x : sum over groups of |x_group|_2 <= radius}: solutions on it have whole groups that are 0.
+    """{x : sum over groups of |x_group|_2 <= radius}, the ball of the group lasso.
 
-    If each coordinate is a group, it is the l1 ball. With one group it is the l2 ball.
+    In a solution, often all coordinates of a group are 0. If each coordinate is a group of its own,
+    this is the l1 ball. With one group it is the l2 ball.
 
     Parameters
     ----------
@@ -29,9 +30,9 @@ class GroupBall(Ball):
         At least 0.
     groups : sequence
         A label (a number or a string) for each coordinate. Coordinates with the same label are a
-        group. For a matrix, give a label for each row: groups are then blocks of whole rows.
+        group. For a matrix, give a label for each row: a group is then a block of whole rows.
     positive : bool
-        Only its points with x >= 0.
+        If True, only points with x >= 0 are in the set.
 
     Examples
     --------
@@ -62,7 +63,7 @@ class GroupBall(Ball):
 
     @property
     def smallest_entry(self) -> float:  # type: ignore[override]
-        """0, or less the radius."""
+        """0 if `positive`, else -radius."""
         return 0.0 if self.positive else -self.radius
 
     @cached_property
@@ -80,7 +81,7 @@ class GroupBall(Ball):
         xp = namespace(x)
         if x.shape[0] != len(self.groups):
             raise ValueError(
-                f"groups has {len(self.groups)} entries for a variable of {x.shape[0]} rows"
+                f"groups must have one entry for each of the {x.shape[0]} rows, got {len(self.groups)}"
             )
         x = double(x)
         largest = float(xp.max(xp.abs(x)))
@@ -104,7 +105,7 @@ class GroupBall(Ball):
         return max(outside, -float(namespace(x).min(x))) if self.positive else outside
 
     def pulls(self, c: Array) -> Array:
-        """How fast <c, x> falls at most as a group leaves 0, for each group."""
+        """For each group, the fastest that <c, x> can fall when the group leaves 0."""
         return self.group_norms(self._allowed(-c))
 
     def _allowed(self, x: Array) -> Array:
@@ -112,7 +113,7 @@ class GroupBall(Ball):
         return at_least(0.0, x) if self.positive else x
 
     def in_entries(self, chosen: Any, shape: tuple[int, ...]) -> GroupBall:
-        """The ball of some entries of variables of a shape, the others being 0; None for all."""
+        """The ball for some entries (None: all) of a variable of this shape; the others are 0."""
         codes = np.repeat(self.codes, math.prod(shape[1:]))
         codes = codes if chosen is None else codes[chosen]
         return GroupBall(self.radius, codes, positive=self.positive)
@@ -129,8 +130,10 @@ class GroupBall(Ball):
         return self._scaled(x, kept / xp.where(norms > 0.0, norms, xp.ones_like(norms)))
 
     def face(self, v: Array) -> Face:
-        """Its active coordinates are those of groups that are not 0, and its normal the directions
-        of these groups. A projection shrinks what is across them too.
+        """The face at the projection of v.
+
+        Its active coordinates are those of the groups that are not 0. Its normal has the directions
+        of these groups. A projection also shrinks what is across these directions.
         """
         xp = namespace(v)
         point = self.project(v)
@@ -143,10 +146,10 @@ class GroupBall(Ball):
         return Face(point, active, point[active] / by_row[active])
 
     def derivative(self, v: Array, face: Face, rows: Array) -> Array:
-        """The derivative of the projection of v, but for the normal of its face, times some rows.
+        """Some rows times the derivative of the projection of v, without the normal of its face.
 
-        It keeps what is along the direction of a group, and shrinks what is across as much as the
-        group itself.
+        The part of a row along the direction of a group stays. The part across it shrinks by the
+        same factor as the group.
         """
         if face.normal is None:
             return rows

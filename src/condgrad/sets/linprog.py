@@ -1,9 +1,9 @@
 """Linear programs over the transport polytope.
 
-An engine is a function of a cost and two marginals, host arrays; the largest cost and the mass are
-1. It returns a nearly optimal plan and row potentials to match. The caller rounds the plan to exact
-marginals and completes the potentials to a feasible dual, so an engine's tolerances never reach the
-certificate. Engines whose library is an extra import it when called.
+An engine is a function of a cost and two marginals. These are host arrays, and the largest cost and
+the mass are 1. It returns a nearly optimal plan and row potentials. The caller rounds the plan to
+exact marginals and completes the potentials to a feasible dual. So an engine's tolerances never
+reach the certificate. If its library is an extra, an engine imports it when called.
 """
 
 from __future__ import annotations

@@ -6,13 +6,13 @@ The dual of min <c, G> + e sum G log G over G >= 0, G 1 <= a, G'1 <= b, sum G = 
 
     D(u, v, mu) = <a, u> + <b, v> + s mu - e (sum_ij exp((u_i + v_j + mu - c_ij)/e) - s).
 
-For a given v the best u and mu are known: with R_i = sum_j exp((v_j - c_ij)/e) the row sums become
-min(a_i, t R_i), t such that they add up to s. For a given u the same holds for columns. In turn,
-these are Dykstra's projections of Benamou et al. (SIAM J. Sci. Comput. 37, 2015). It is the
-transport problem with one more point on each side, which takes what is not carried, at no cost and
-without entropy.
+For a given v, the best u and mu have a closed form. With R_i = sum_j exp((v_j - c_ij)/e), the row
+sums become min(a_i, t R_i), with t such that they add up to s. For a given u, the same holds for
+the columns. Rows and columns in turn are Dykstra's projections of Benamou et al. (SIAM J. Sci.
+Comput. 37, 2015). The problem is a transport problem with one more point on each side. These points
+take the mass that is not carried, at no cost and without entropy.
 
-At small entropies projections crawl, and Newton's method takes over; see `NewtonAscent`.
+At small entropies projections are very slow. Then Newton's method takes over; see `NewtonAscent`.
 """
 
 from __future__ import annotations
@@ -48,47 +48,52 @@ from condgrad.sets.sinkhorn import Potentials, height_of
 from condgrad.simple.entropy import negentropy
 
 PATIENCE = 200
-"""Passes of projections after which Newton's method takes over."""
+"""After this many passes of projections, Newton's method takes over."""
 LARGEST_FACTOR = 4000
-"""Columns up to which Newton's method may factor a matrix of columns x columns."""
+"""If both sides have more points, Newton's method is not used: it would factor a matrix of this
+size.
+"""
 MAX_PASSES = 2000
-"""Passes of projections where it may not; what is known by then is certified, and the next call
-starts from there.
+"""The largest number of passes of projections if Newton's method is not used. What is known by then
+is certified, and the next call starts from there.
 """
 STAGE_SHRINK, STAGE_GAP, STAGE_STEPS = 0.25, 0.1, 30
-"""Newton's path: by how much the entropy falls from stage to stage, the gap in entropies that ends
-one, its steps.
+"""On Newton's path, each stage multiplies the entropy by the first number. A stage ends once its
+gap is at most the second, in entropies per unit of mass, or after the third number of steps.
 """
 MOST_STEPS = 200
-"""Newton steps at the entropy itself, at most."""
+"""The largest number of Newton steps at the requested entropy."""
 STARVED = 1e-3
-"""The share of its weight below which a column with a price has lost touch with the plan."""
-AT_ITS_BOUND = 1e-3
-"""How far below 0 a price may be, in entropies, to be taken for 0 where the dual rises towards it.
+"""If a column with a price below 0 has less than this share of its weight, a projection is made
+instead of a Newton step.
 """
+AT_ITS_BOUND = 1e-3
+"""A price that is above minus this, in entropies, is held at 0 if the dual rises towards 0."""
 LONGEST_STEP = 10.0
-"""How far a Newton step first moves a price, in entropies: where the plan falls into parts, their
-prices are loose.
+"""A Newton step that moves a price by more entropies than this is first shortened to it: if the
+plan falls into parts, the prices of a part are loose.
 """
 SHORTEST_CLIMB = 1e-10
 """The shortest fraction of a Newton step that is tried."""
 
 
 class PartialTransport(Set):
-    """{G in R^{n x m} : G >= 0, G 1 <= a, G' 1 <= b, sum G = mass}: plans that move a given mass, a
-    part of the weights.
+    """The partial transport plans {G in R^{n x m} : G >= 0, G 1 <= a, G' 1 <= b, sum G = mass}.
+
+    A plan moves only a part of the weights a of n sources to a part of the weights b of m targets.
 
     Parameters
     ----------
-    a, b : arrays of weights >= 0, whose masses may differ
+    a, b : arrays of weights >= 0
+        Their sums may differ.
     mass : float
-        The mass to move: above 0, and at most the smaller of the two masses.
+        The mass to move: above 0, and at most the smaller of the two sums.
     engine : {"auto", "emd", "highs", "cvxopt", "mosek"}
         The solver of linear programs, as in `sets.Transport`.
 
     Examples
     --------
-    The half of the mass that is cheapest to carry stays where it is:
+    Only half of the mass is moved, and it takes the cheapest pair:
 
     >>> import numpy as np, condgrad as cg
     >>> P = cg.sets.PartialTransport([0.5, 0.5], [0.5, 0.5], mass=0.5)
@@ -136,8 +141,8 @@ class PartialTransport(Set):
         return max(0.0, -float(xp.min(x)), rows, columns, abs(total(x) - self.mass))
 
     def rounded(self, plan: Array) -> Array:
-        """A plan of the set near a nonnegative one: scale down what is too heavy, spread what is
-        missing.
+        """A plan of the set near a given nonnegative one. Rows and columns that are too heavy are
+        scaled down, and the missing mass is spread.
         """
         xp = namespace(plan)
         a = like(self.a, plan)
@@ -164,7 +169,7 @@ class PartialTransport(Set):
     def entropic_argmin(
         self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0
     ) -> Answer:
-        """Dykstra's projections, warm-started by the column potentials of the last answer."""
+        """Dykstra's projections. They start from the column potentials of the last answer."""
         xp = namespace(c)
         a = like(self.a, c)
         b = like(self.b, c)
@@ -212,7 +217,7 @@ class PartialTransport(Set):
         potentials: Potentials,
         magnitude: float,
     ) -> CertifiedPlan:
-        """A plan of the set near one that need not be in it, beside the bound that came with it."""
+        """A plan of the set near the given one, with the given bound."""
         plan = self.rounded(plan)
         value = weight * negentropy(plan)
         size = magnitude + self.mass * float(namespace(c).max(namespace(c).abs(c)))
@@ -221,9 +226,10 @@ class PartialTransport(Set):
     def by_newton(
         self, c: Array, weight: float, start: Potentials, accuracy: float
     ) -> tuple[CertifiedPlan, int]:
-        """Newton's method along a path of entropies, for positive weights; and the steps it took.
+        """Newton's method along a path of entropies, and the number of its steps.
 
-        Its matrix has the size of the columns, so that the fewer points are columns.
+        All weights must be positive. Its matrix has one row and one column for each column of the
+        plan, so the side with fewer points should be the columns.
         """
         if c.shape[0] < c.shape[1]:
             turned = PartialTransport(self.b, self.a, self.mass)
@@ -272,8 +278,8 @@ class PartialTransport(Set):
         return found, ascent.evaluations
 
     def linear_argmin(self, c: Array) -> Answer:
-        """Transport with one more point on each side, by linear programming; the bound is that of a
-        feasible dual.
+        """Linear programming: transport with one more point on each side. The bound is the value of
+        a feasible dual.
         """
         xp = namespace(c)
         costs = host(c)

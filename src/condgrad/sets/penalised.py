@@ -15,8 +15,8 @@ from condgrad.sets.solid_simplex import SolidSimplex
 class Penalised(Set):
     """All x, or all x >= 0, where F has l1 |x|_1: the set of `simple.ElasticNet`.
 
-    It is no compact set. But F grows without bound on it, so that all solutions lie in a ball,
-    of which `ElasticNet` knows the radius.
+    This set is not compact. But F grows without bound on it, so all solutions lie in a ball.
+    `ElasticNet` knows the radius of this ball.
     """
 
     projection_rounding = 0.0
@@ -32,7 +32,7 @@ class Penalised(Set):
 
     @property
     def smallest_entry(self) -> float:  # type: ignore[override]
-        """0, or none."""
+        """0 if x >= 0, else minus infinity."""
         return 0.0 if self.positive else -math.inf
 
     def norm(self, x: Array) -> float:
@@ -59,7 +59,7 @@ class Penalised(Set):
         return at_least(0.0, x) if self.positive else x
 
     def soft(self, c: Array, threshold: float) -> Array:
-        """What of c is beyond the threshold; where x >= 0, of its entries above 0 alone."""
+        """The part of c beyond the threshold; if x >= 0, only of its positive entries."""
         if self.positive:
             return at_least(0.0, c - threshold)
         return signs(c) * at_least(0.0, namespace(c).abs(c) - threshold)

@@ -1,5 +1,5 @@
-"""Sets that are usual with Frank-Wolfe methods: sparse vectors, permutations, the spectraplex, the
-l-infinity ball.
+"""Sets that are often used with Frank-Wolfe methods: sparse vectors, permutations, the spectraplex
+and the l-infinity ball.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from condgrad.sets.transport import Transport
 
 @dataclass(frozen=True)
 class LInfBall(Ball):
-    """{x : |x_i| <= radius}.
+    """The l-infinity ball {x : |x_i| <= radius}.
 
     Parameters
     ----------
@@ -68,14 +68,16 @@ def clipping_shift(v: Array, highest: float, mass: float) -> float:
 
 @dataclass(frozen=True)
 class KSparse(Ball):
-    """{x : |x_i| <= radius, sum |x_i| <= k radius}: the hull of vectors with k entries of +-radius.
+    """The k-sparse polytope {x : |x_i| <= radius, sum |x_i| <= k radius}.
+
+    It is the convex hull of the vectors with k entries of +radius or -radius and zeros elsewhere.
 
     Parameters
     ----------
     radius : float
-        The largest entry.
+        The largest size of an entry; at least 0.
     k : int
-        The number of such entries in a vertex.
+        The number of nonzero entries of a vertex; at least 1.
 
     Examples
     --------
@@ -92,16 +94,17 @@ class KSparse(Ball):
         _checks.hold_whole(self, "k", at_least=1)
 
     def norm(self, x: Array) -> float:
-        """The gauge of the set: at most `radius` inside."""
+        """The norm whose ball is this set: x is in the set if it is at most `radius`."""
         xp = namespace(x)
         return max(float(xp.max(xp.abs(x))), total(xp.abs(x)) / self.k)
 
     def project(self, x: Array) -> Array:
-        """sign(x) min(max(|x| - theta, 0), radius), theta being 0 or such that the sum is k radius.
+        """sign(x) min(max(|x| - theta, 0), radius).
 
-        Theta is found as the sum of two shifts. The first has the rounding of |x|, which may be
-        far above the radius. The difference of two floats has only the rounding of itself, so that
-        the second shift, that of |x| less the first, has the rounding of the radius.
+        theta is 0 if this point is in the set. Otherwise theta is such that the sum of sizes is
+        k radius. It is computed as the sum of two shifts. The first has the rounding error of |x|,
+        which may be far above the radius. The second is computed from |x| minus the first, so it
+        only has the rounding error of the radius.
         """
         xp = namespace(x)
         sizes = xp.abs(x)
@@ -124,14 +127,16 @@ class KSparse(Ball):
 
 @dataclass(frozen=True)
 class HyperSimplex(Set):
-    """{x in R^n : 0 <= x_i <= 1, sum x = k}: the hull of vectors with k ones and n - k zeros.
+    """The hypersimplex {x in R^n : 0 <= x_i <= 1, sum x = k}.
+
+    It is the convex hull of the vectors with k ones and n - k zeros.
 
     Parameters
     ----------
     n : int
-        Coordinates.
+        The number of coordinates.
     k : int
-        The number of ones in a vertex: at least 1 and at most n.
+        The number of ones in a vertex; at least 1 and at most n.
 
     Examples
     --------
@@ -164,7 +169,10 @@ class HyperSimplex(Set):
         return max(0.0, -float(xp.min(x)), float(xp.max(x)) - 1.0, abs(total(x) - self.k) / self.n)
 
     def project(self, x: Array) -> Array:
-        """min(max(x - theta, 0), 1), theta such that the sum is k; in two shifts, as for `KSparse`."""
+        """min(max(x - theta, 0), 1) with theta such that the sum is k.
+
+        theta is computed in two shifts, as for `KSparse`.
+        """
         near = x - clipping_shift(x, 1.0, float(self.k))
         return namespace(x).clip(near - clipping_shift(near, 1.0, float(self.k)), 0.0, 1.0)
 
@@ -176,7 +184,7 @@ class HyperSimplex(Set):
 
 
 class WeightedL1Ball(Set):
-    """{x : sum_i weights_i |x_i| <= radius}.
+    """The weighted l1 ball {x : sum_i weights_i |x_i| <= radius}.
 
     Parameters
     ----------
@@ -216,14 +224,15 @@ class WeightedL1Ball(Set):
         return space.full(0.0)
 
     def violation(self, x: Array) -> float:
-        """What the norm is above the radius, in the unit of x."""
+        """The norm minus the radius, divided by the largest weight; 0 inside the set."""
         excess = self.norm(x) - self.radius
         return max(0.0, excess / float(namespace(self.weights).max(self.weights)))
 
     def project(self, x: Array) -> Array:
-        """sign(x) max(|x| - theta weights, 0), theta being 0 or such that the norm is the radius.
+        """sign(x) max(|x| - theta weights, 0).
 
-        The coordinates that are kept are those with the largest |x_i| / weights_i.
+        theta is 0 if x is in the set. Otherwise theta is such that the norm is the radius. The
+        coordinates that do not become 0 are those with the largest |x_i| / weights_i.
         """
         xp = namespace(x)
         sizes = xp.abs(x)
@@ -252,12 +261,12 @@ class WeightedL1Ball(Set):
 
 
 class Birkhoff(Transport):
-    """The n x n doubly stochastic matrices, whose vertices are the permutations.
+    """The doubly stochastic n x n matrices. The vertices are the permutation matrices.
 
     Parameters
     ----------
     n : int
-        Rows and columns.
+        The number of rows, and of columns.
 
     Examples
     --------
@@ -278,7 +287,7 @@ class Birkhoff(Transport):
         return space.full(1.0 / self.n)
 
     def linear_argmin(self, c: Array) -> Answer:
-        """A permutation, by the assignment problem."""
+        """A permutation matrix, found by solving the assignment problem."""
         from scipy.optimize import linear_sum_assignment
 
         xp = namespace(c)
@@ -291,12 +300,12 @@ class Birkhoff(Transport):
 
 @dataclass(frozen=True)
 class Spectraplex(Set):
-    """{X in R^{n x n} : X symmetric, no negative eigenvalues, trace X = trace}.
+    """The spectraplex {X in R^{n x n} : X symmetric and positive semidefinite, trace X = trace}.
 
     Parameters
     ----------
     n : int
-        Rows and columns.
+        The number of rows, and of columns.
     trace : float
         The sum of the eigenvalues.
 
@@ -344,7 +353,7 @@ class Spectraplex(Set):
         return (vectors * kept) @ vectors.T
 
     def linear_argmin(self, c: Array) -> Answer:
-        """The eigenvector of the least eigenvalue, twice."""
+        """trace v v', where v is the eigenvector of the smallest eigenvalue of c."""
         values, vectors = namespace(c).linalg.eigh(_symmetric(c))
         first = vectors[:, :1]
         bound = self.trace * float(values[0])

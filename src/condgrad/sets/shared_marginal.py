@@ -1,17 +1,17 @@
 """Plans that share a marginal, as barycentres of measures need them.
 
-The set has blocks X_k, one a measure b_k, side by side: X_k >= 0, X_k' 1 = w_k b_k, and X_k 1 = w_k
-p for one p that is not given: the barycentre. Its entropic problem, min <c, X> + e sum X log X, has
-a concave dual in the row potentials u_k alone, the column potentials being known in closed form.
-With B = w_k b_k,
+The set has a block X_k for each measure b_k, side by side: X_k >= 0, X_k' 1 = w_k b_k, and X_k 1 =
+w_k p. The measure p is the barycentre; it is the same for all blocks and it is not given. The
+entropic problem is min <c, X> + e sum X log X. For given row potentials u_k, the best column
+potentials have a closed form. So the dual is a concave function of the u_k alone. With B = w_k b_k,
 
     v_kj = e (log B_kj - log sum_i exp((u_ki - c_ij)/e)),     D(u) = sum_k <B_k, v_k> + mass min_i sum_k w_k u_ki,
 
-the last term being the least that any p of the right mass can make of the multipliers of X_k 1 =
-w_k p. Iterated Bregman projections (Benamou, Carlier, Cuturi, Nenna and Peyre, SIAM J. Sci. Comput.
-37, 2015) keep sum_k w_k u_k = 0: columns are scaled to B, then rows to the geometric mean of what
-the blocks have. Each is an exact ascent in one half of the variables, and D proves how good the
-plans are whatever the number of passes.
+The last term is the minimum over p of the terms of X_k 1 = w_k p. Iterated Bregman projections
+(Benamou, Carlier, Cuturi, Nenna and Peyre, SIAM J. Sci. Comput. 37, 2015) keep sum_k w_k u_k = 0.
+They scale the columns to B, then the rows to the geometric mean of the row sums of all blocks. Each
+of these is an exact ascent in one half of the variables. D proves how good the plans are, whatever
+the number of passes.
 """
 
 from __future__ import annotations
@@ -33,32 +33,35 @@ from condgrad.sets.transport import Transport
 from condgrad.simple.entropy import negentropy
 
 MAX_PASSES = 2000
-"""Passes of one call; what it has by then is certified as far as it came, and the next call starts
-from there.
+"""The largest number of passes of one call. What is known by then is certified, and the next call
+starts from there.
 """
 
 
 class SharedMarginal(Set):
-    """{X = [X_1 ... X_K] : X_k >= 0, X_k' 1 = w_k b_k, X_1 1 / w_1 = ... = X_K 1 / w_K}, blocks of
-    n rows side by side.
+    """{X = [X_1 ... X_K] : X_k >= 0, X_k' 1 = w_k b_k, X_1 1 / w_1 = ... = X_K 1 / w_K}.
 
-    If all w_k = 1, block k is a plan from one measure on n points to the measure b_k. The first
-    measure is the same for all blocks, and it is not given. For other weights the blocks are scaled
-    plans X_k = w_k G_k. Then the weighted sum sum_k w_k (<C_k, G_k> + e sum G_k log G_k) is <[C_1
-    ... C_K], X> + e sum X log X, minus the constant e mass sum_k w_k log w_k.
+    This is the set of the barycentre problem. Take all w_k = 1 first. Block k is then a plan from a
+    measure p on n points to the measure b_k. The measure p is the same for all blocks, and it is
+    not given. The blocks have n rows each and stand side by side.
+
+    For other weights, block k is a scaled plan, X_k = w_k G_k. With costs C_k and an entropy e, the
+    objective sum_k w_k (<C_k, G_k> + e sum G_k log G_k) of the plans is
+    <[C_1 ... C_K], X> + e sum X log X, minus the constant e mass sum_k w_k log w_k.
 
     Parameters
     ----------
     n : int
-        Points of the shared measure.
+        The number of points of the shared measure.
     marginals : sequence of arrays
-        The measures b_k: weights >= 0, all of the same mass > 0. They may have different sizes.
+        The measures b_k: weights >= 0. All must have the same sum, above 0; their lengths may
+        differ.
     weights : array, optional
         w_k > 0; 1 by default.
 
     Examples
     --------
-    Plans from one measure on three points to two measures; its rows are the same in both blocks:
+    Plans from one measure on three points to two measures. Both blocks have the same row sums:
 
     >>> import numpy as np, condgrad as cg
     >>> P = cg.sets.SharedMarginal(3, [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
@@ -99,7 +102,7 @@ class SharedMarginal(Set):
         return space.full(1.0 / self.n) * like(self.columns, space.full(0.0))[None, :]
 
     def shared(self, x: Array) -> Array:
-        """p: the marginal that the blocks of x share, or the mean of those they have."""
+        """p, the marginal that the blocks of x share. If they differ, their mean."""
         rows = sum(namespace(x).sum(x[:, block], axis=1) for block in self.blocks)
         return rows / float(self.weights.sum())
 
@@ -114,7 +117,7 @@ class SharedMarginal(Set):
         return max(0.0, -float(xp.min(x)), columns, *rows)
 
     def rounded(self, x: Array, p: Array) -> Array:
-        """A point of the set near a nonnegative x whose shared marginal is p, of the set's mass."""
+        """A point of the set with the shared marginal p, near a nonnegative x."""
         result = namespace(x).empty_like(x)
         columns = like(self.columns, x)
         for w, block in zip(self.weights.tolist(), self.blocks, strict=True):
@@ -124,7 +127,7 @@ class SharedMarginal(Set):
     def entropic_argmin(
         self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0
     ) -> Answer:
-        """Iterated Bregman projections, warm-started by the row potentials of the last answer."""
+        """Iterated Bregman projections. They start from the row potentials of the last answer."""
         passes = 0
         if warm is None:
             warm, passes = self._scaled_start(c, weight)
@@ -167,7 +170,9 @@ class SharedMarginal(Set):
         return u, passes
 
     def linear_argmin(self, c: Array) -> Answer:
-        """A linear program over plans and p, by HiGHS; the bound is the value of a feasible dual."""
+        """A linear program over the plans and p, solved by HiGHS. The bound is the value of a
+        feasible dual.
+        """
         from scipy.optimize import linprog
 
         # in plans G_k = X_k/w_k, whose rows sum to p: weights of different sizes are no matter for

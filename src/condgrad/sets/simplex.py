@@ -14,12 +14,12 @@ from condgrad.sets.threshold import keep_mass
 
 @dataclass(frozen=True)
 class Simplex(Set):
-    """{x in R^n : x >= 0, sum x = mass}.
+    """The simplex {x in R^n : x >= 0, sum x = mass}.
 
     Parameters
     ----------
     n : int
-        Coordinates.
+        The number of coordinates.
     mass : float
         The sum of the coordinates.
 
@@ -79,7 +79,7 @@ class Simplex(Set):
     def entropic_argmin(
         self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0
     ) -> Answer:
-        """mass * softmax(-c / weight), whose value is known in closed form."""
+        """mass * softmax(-c / weight). The minimum has a closed form too."""
         xp = namespace(c)
         if self.mass == 0.0:
             return Answer(xp.zeros_like(c), 0.0, value=0.0)

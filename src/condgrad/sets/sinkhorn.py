@@ -1,14 +1,14 @@
 """Entropic transport: min <c, G> + weight sum G log G over plans with marginals a and b.
 
-The dual of this problem is concave in the column potential v alone, the row potential u being known
-in closed form:
+For a given column potential v, the best row potential u has a closed form. So the dual of this
+problem is a concave function of v alone:
 
     u_i(v) = weight (log a_i - log sum_j exp((v_j - c_ij)/weight)),   D(v) = <a, u(v)> + <b, v>  <=  the minimum.
 
 Sinkhorn's iteration is a fixed-point map for v. It runs on scalings of the kernel K = exp((u + v -
-c)/weight), whose rows are normalised in the log domain whenever it is formed, so that nothing
-overflows; scalings that grow too far are absorbed into the potentials and the kernel is formed
-anew. Anderson's extrapolation of v is accepted only where D does not fall. What comes back is a
+c)/weight). The rows of the kernel are normalised in the log domain whenever it is formed, so that
+nothing overflows. Scalings that grow too far are absorbed into the potentials, and the kernel is
+formed again. Anderson's extrapolation of v is accepted only if D does not fall. The answer is a
 plan of exact marginals and D, whatever the number of passes.
 """
 
@@ -35,24 +35,24 @@ from condgrad.rounding import LIFT
 from condgrad.sets.anderson import AcceleratedScaling, largest_log_scaling
 
 NEWTON_AFTER = 50
-"""Passes after which steps of Newton's method are tried, and one more for every `NEWTON_COLUMNS`
-columns.
-"""
+"""Newton steps are tried after this many passes, plus one for every `NEWTON_COLUMNS` columns."""
 NEWTON_COLUMNS = 10
-"""Columns for which a step of Newton's method takes about as long as a pass more."""
+"""A Newton step takes about one pass longer for every so many columns."""
 NEWTON_AGAIN = 5
-"""Passes after which one more is tried where the last one was refused."""
+"""After a refused Newton step, the next one is tried this many passes later."""
 NEWTON_AT_MOST = 3000
-"""Columns beyond which a step takes longer than hundreds of passes."""
+"""With more columns no Newton steps are tried: one would take longer than hundreds of passes."""
 COARSE = 1e-10
-"""A rounding unit above which Newton's equations have too few digits: that of float32."""
+"""With a larger rounding unit, as in float32, no Newton steps are tried: their equations would have
+too few digits.
+"""
 PATH_AFTER = 300
-"""Passes, and one more for each column, after which a path of entropies is walked by Newton's
-method: from a start that is not near, at an entropy of 1e-4 of the costs, 1000 passes were not
-enough where the path took 300.
+"""After this many passes, plus one for each column, Newton's method walks a path of entropies. From
+a start that is not near, at an entropy of 1e-4 of the costs, 1000 passes were not enough, and the
+path took 300.
 """
 LONGEST_STEP = 3.0
-"""How far a step of Newton's method may change the logarithm of a scaling."""
+"""A Newton step that changes the logarithm of a scaling by more than this is shortened to it."""
 
 
 class Potentials(NamedTuple):
@@ -126,7 +126,7 @@ def height_of(c: Array) -> float:
 
 
 def finite_height(lowest: float, highest: float) -> float:
-    """highest - lowest of costs, or an error where no float holds it: no path from there ends."""
+    """highest - lowest of costs. It is an error if this is infinite: no path would end."""
     height = highest - lowest
     if not math.isfinite(height):
         raise NotFiniteError(
@@ -138,8 +138,8 @@ def finite_height(lowest: float, highest: float) -> float:
 
 
 def scaled_start(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, int]:
-    """A column potential from larger entropies, falling by four: a cold start at a small one
-    crawls.
+    """A column potential from larger entropies, each a quarter of the last. A cold start at a small
+    entropy would be very slow.
     """
     xp = namespace(c)
     v = xp.zeros_like(b)
@@ -155,8 +155,8 @@ def scaled_start(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, in
 
 
 def newton_path(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, int]:
-    """A column potential from larger entropies, falling by two, each by Newton's method: slow, and
-    it arrives.
+    """A column potential from larger entropies, each half of the last, by Newton's method. It is
+    slow, but it gets there.
     """
     v = namespace(c).zeros_like(b)
     passes = 0
@@ -172,8 +172,8 @@ def newton_path(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, int
 
 
 def normalised_rows(exponent: Array, a: Array) -> tuple[Array, Array]:
-    """exp(exponent) with its rows scaled to sums a, and the logarithms of the sums it had; spoils
-    `exponent`.
+    """exp(exponent) with its rows scaled to the sums a, and the logarithms of the sums before that.
+    `exponent` is overwritten.
     """
     xp = namespace(exponent)
     top = xp.max(exponent, axis=1)
@@ -276,8 +276,8 @@ class Scaling(AcceleratedScaling):
         )
 
     def proposed(self) -> Array:
-        """Anderson's point; after many passes Newton's, and a few passes later again where that was
-        refused.
+        """Anderson's point, or Newton's after many passes. If Newton's was refused, it is tried
+        again a few passes later.
         """
         if self.passes < self.newton_from:
             return super().proposed()
@@ -336,8 +336,8 @@ class Scaling(AcceleratedScaling):
         """The scaled kernel as a plan of exact marginals, with its cost and entropy term, in one
         pass.
 
-        The rounding of Altschuler, Weed and Rigollet (NIPS 2017), whose row part is done already:
-        heavy columns shrink, what is missing is spread by a rank-one term.
+        This is the rounding of Altschuler, Weed and Rigollet (NIPS 2017). Its row part is done
+        already. Heavy columns shrink, and the missing mass is spread by a rank-one term.
         """
         xp = namespace(self.v)
         state = self.state

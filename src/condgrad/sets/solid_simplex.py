@@ -12,7 +12,7 @@ from condgrad.sets.threshold import keep_mass
 
 @dataclass(frozen=True)
 class SolidSimplex(Set):
-    """{x : x >= 0, sum x <= mass}, for arrays of any shape.
+    """The solid simplex {x : x >= 0, sum x <= mass}, for arrays of any shape.
 
     Parameters
     ----------

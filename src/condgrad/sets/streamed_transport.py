@@ -16,16 +16,16 @@ from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost, ze
 
 MOST_STEPS = 1000
 MEANINGLESS = 10.0
-"""How far a logarithm may be off, beyond which entries are noise and the product of the weights is
-the better plan.
+"""If rounding may change a logarithm by more than this, the entries are noise, and the product of
+the weights is a better plan.
 """
 
 
 class StreamedTransport(Transport):
     """{G >= 0 : G 1 = a, G' 1 = b}, whose points are `StreamedPlan`s.
 
-    Its oracle is Sinkhorn's iteration in the log domain: two passes of row sums a step, nothing of
-    the size of a plan.
+    Its oracle is Sinkhorn's iteration in the log domain. A step takes two passes of row sums, and
+    nothing of the size of a plan is stored.
     """
 
     forms_points = False

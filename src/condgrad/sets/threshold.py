@@ -10,14 +10,14 @@ from condgrad.arrays import Array, at_least, namespace, sorted_threshold, total
 from condgrad.kernels import readiness
 
 FEW = 400
-"""Entries that are sorted faster than they are pruned."""
+"""Up to this many entries are sorted, which is faster than pruning them."""
 COMPILED_TYPES = (np.dtype(np.float64), np.dtype(np.float32))
-"""Of the entries that compiled code takes; as dtypes, since to compare with a type takes ten times
-as long.
+"""The types of entries that compiled code takes. They are dtypes, because comparing with a type
+takes ten times as long.
 """
 MANY = 100_000
-"""Entries from which a few hundred projections, those of one solve, save more than the half second
-of loading numba.
+"""Compiled code is used for at least this many entries. Then the few hundred projections of one
+solve save more than the half second that loading numba takes.
 """
 
 

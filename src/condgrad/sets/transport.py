@@ -23,11 +23,14 @@ from condgrad.sets.linprog import ENGINES
 
 
 class Transport(Set):
-    """{G in R^{n x m} : G >= 0, G 1 = a, G' 1 = b}: plans that move the weights a to the weights b.
+    """The transport plans {G in R^{n x m} : G >= 0, G 1 = a, G' 1 = b}.
+
+    A plan moves the weights a of n sources to the weights b of m targets.
 
     Parameters
     ----------
-    a, b : arrays of weights >= 0, of the same mass
+    a, b : arrays of weights >= 0
+        Their sums must be the same.
     engine : {"auto", "emd", "highs", "cvxopt", "mosek"}
         The solver of linear programs: POT's network simplex ("emd", by far the fastest), HiGHS (in
         SciPy), CVXOPT or MOSEK. "auto" takes POT if it is installed, otherwise HiGHS.
@@ -86,10 +89,10 @@ class Transport(Set):
         return max(0.0, -float(xp.min(x)), float(rows), float(columns))
 
     def rounded(self, plan: Array) -> Array:
-        """A plan of the polytope near a nonnegative one: scale down what is too heavy, spread the
-        rest.
+        """A plan of the polytope near a given nonnegative one.
 
-        The rounding of Altschuler, Weed and Rigollet (NIPS 2017).
+        Rows and columns that are too heavy are scaled down, and the missing mass is spread
+        (Altschuler, Weed and Rigollet, NIPS 2017).
         """
         xp = namespace(plan)
         a = like(self.a, plan)
@@ -149,8 +152,8 @@ class Transport(Set):
         return Answer(plan, result.bound, result.value, result.passes, potentials, result.magnitude)
 
     def linear_argmin(self, c: Array) -> Answer:
-        """The transport problem itself, by linear programming; the bound is the value of a feasible
-        dual.
+        """The transport problem without a regulariser, by linear programming. The bound is the
+        value of a feasible dual.
         """
         xp = namespace(c)
         if self.mass == 0.0:

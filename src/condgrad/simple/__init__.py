@@ -1,4 +1,4 @@
-"""The simple parts g."""
+"""The simple parts g of an objective f + g, each together with its set."""
 
 from condgrad.problem import Simple
 from condgrad.simple.elastic_net import ElasticNetPenalty
@@ -9,7 +9,7 @@ from condgrad.simple.ridge import Ridge
 from condgrad.simple.zero import Zero
 
 ElasticNet = ElasticNetPenalty
-"""Its name before an estimator of `linear_model` had this one too."""
+"""The earlier name of `ElasticNetPenalty`. An estimator of `linear_model` now has it too."""
 
 __all__ = [
     "ElasticNet",

@@ -1,17 +1,18 @@
 """g(x) = l1 |x|_1 + ridge |x|^2 with no bound on x: the penalised form.
 
-The certificate needs min <c, s> + g(s). With a ridge that is a number, by soft thresholds. With
-none it is -inf wherever |c|_inf > l1, but for what f adds: f(x) >= height - slope |x|_1 (its
-`floor`; 0 and 0 for a loss). Then there are two bounds, of which the larger is taken.
+The certificate needs min <c, s> + g(s). With a ridge this is a number, computed by soft
+thresholding. Without a ridge it is -inf if |c|_inf > l1. But f has a lower bound of its own, its
+`floor`: f(x) >= height - slope |x|_1 (for a loss both numbers are 0). This gives two bounds on F*,
+and the larger one is used.
 
-- Every solution is in a ball: (l1 - slope) |x|_1 <= F(x) - height <= F at any point, less the
-  height. So the minimum is over that ball, and a ridge counts there as well.
-- Two lower bounds of f, the tangent plane and the floor, have mixtures that are lower bounds too,
+- Every solution lies in a ball: (l1 - slope) |x|_1 <= F(x) - height, which is at most F at any
+  point minus the height. So the minimum can be taken over this ball. A ridge counts there as well.
+- The tangent plane and the floor are lower bounds on f, so their mixtures are lower bounds too:
 
-      f(s) >= t (offset + <c, s>) + (1 - t) (height - slope |s|_1),
+      f(s) >= t (offset + <c, s>) + (1 - t) (height - slope |s|_1).
 
-  and for t with t |c|_inf + (1 - t) slope = l1 the right side plus l1 |s|_1 is at least
-  t offset + (1 - t) height. That is the dual point scaled by t.
+  Choose t such that t |c|_inf + (1 - t) slope = l1. Then the right side plus l1 |s|_1 is at least
+  t offset + (1 - t) height. This is the dual point, scaled by t.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ from condgrad.sets.penalised import Penalised
 from condgrad.simple.ridge import Ridge
 
 ROUNDED_UP = 1.001
-"""By what the radius of the ball of all solutions is multiplied: more than rounding does to F, also
-in float32, and next to nothing in the bound."""
+"""The radius of the ball of all solutions is multiplied by this. It allows for the rounding of F,
+also in float32, and hardly changes the bound.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,8 @@ class ElasticNetPenalty(Simple):
     l1 : float
         At least 0.
     ridge : float
-        At least 0; l1 and ridge must not both be 0. Without a ridge, f must be bounded below, as
-        losses are. The entries of a `Linear` term must then be smaller than l1 in size.
+        At least 0. l1 and ridge must not both be 0. If ridge is 0, f must be bounded below, as
+        losses are. If f has a `Linear` term, its entries must then be smaller than l1 in size.
     positive : bool
         Minimise over x >= 0.
 
@@ -63,7 +65,7 @@ class ElasticNetPenalty(Simple):
     positive: bool = False
     on: Penalised = field(init=False, repr=False, compare=False)
     reach: float = field(default=math.inf, init=False, repr=False, compare=False)
-    """All solutions have |x|_1 <= reach; infinite for a g that knows of no f."""
+    """All solutions have |x|_1 <= reach. It is infinite as long as f is not known."""
     _scaled: tuple[float, float] | None = field(default=None, init=False, repr=False, compare=False)
     """The height of a tangent plane above the floor of f, and the slope of that floor."""
 
@@ -76,7 +78,7 @@ class ElasticNetPenalty(Simple):
 
     @property
     def weight(self) -> float:
-        """That of |x|_2^2, as `Ridge` has it."""
+        """The weight of |x|_2^2: the same as `ridge`, under the name that `Ridge` uses."""
         return self.ridge
 
     @property
@@ -90,7 +92,7 @@ class ElasticNetPenalty(Simple):
         return 2.0 * value  # a rounding unit in x is two in |x|^2
 
     def slope(self, x: Array) -> Array:
-        """That of the ridge."""
+        """The gradient of the ridge, 2 ridge x."""
         return (2.0 * self.ridge) * x
 
     def kinked(self, x: Array) -> float:
@@ -98,11 +100,11 @@ class ElasticNetPenalty(Simple):
         return self.l1 * total(namespace(x).abs(x))
 
     def prox(self, v: Array, length: float) -> Array:
-        """v, each entry moved towards 0 by length * l1."""
+        """v with each entry moved towards 0 by length * l1, to 0 at most."""
         return self.on.soft(v, length * self.l1)
 
     def beside(self, f: Smooth, here: Any, value: float) -> ElasticNetPenalty:
-        """The same g, which knows where all solutions are and how far f falls at most."""
+        """The same g, with bounds on where all solutions are and on how far f falls."""
         floor = f.floor
         if floor is None or not floor.slope < self.l1:
             if self.ridge > 0.0:

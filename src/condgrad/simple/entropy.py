@@ -32,15 +32,18 @@ from condgrad.search.restriction import LocalModel, Restriction
 
 @dataclass(frozen=True)
 class Entropy(Simple):
-    """g(x) = weight sum_i x_i log x_i (0 log 0 = 0); its oracle is a softmax or Sinkhorn's
-    algorithm.
+    """g(x) = weight sum_i x_i log x_i, with 0 log 0 = 0.
+
+    On `Simplex`, the point that minimises <c, s> + g(s) is a softmax. On `Transport`, Sinkhorn's
+    algorithm finds it.
 
     Parameters
     ----------
     weight : float
         Above 0.
     on : Set
-        A set of nonnegative points with an entropic argmin: `Simplex`, `Box`, `Transport`, ...
+        A set of nonnegative points that has `entropic_argmin`, such as `Simplex`, `Box` or
+        `Transport`.
 
     Examples
     --------
@@ -69,7 +72,7 @@ class Entropy(Simple):
 
     @property
     def smoothness(self) -> float | None:  # type: ignore[override]
-        """weight / the smallest entry of the set, where that is above 0."""
+        """weight / (the smallest entry of the set), if this entry is above 0."""
         # and largest at the smallest
         least = self.on.smallest_entry
         return self.weight / least if least > 0.0 else None

@@ -1,9 +1,9 @@
 """Norms as g: the composite conditional gradient of Harchaoui, Juditsky and Nemirovski (Math. Prog.
 152, 2015).
 
-On a set that stays whole when coordinates (or singular values) shrink, `min <c, s> + weight |s|` is
-the linear problem for the soft-thresholded c: the penalty pays `weight` for each unit that moving
-along c gains.
+Take a set whose points stay inside if their coordinates (or singular values) shrink. On it,
+`min <c, s> + weight |s|` is the linear problem for the soft-thresholded c: moving one unit along a
+coordinate gains |c_i| and costs `weight`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Norm(Simple):
 
     @abstractmethod
     def masked(self, s: Array, soft: Array) -> Array:
-        """s without the parts where the thresholded direction is zero."""
+        """s with 0 in all parts in which the thresholded direction is 0."""
 
     def value(self, x: Array) -> float:
         return self.weight * self.norm(x)
@@ -72,14 +72,14 @@ class Norm(Simple):
 
 
 class L1Norm(Norm):
-    """g(x) = weight sum |x_i|, on a set where coordinates may shrink towards 0.
+    """g(x) = weight sum |x_i|, on a set.
 
     Parameters
     ----------
     weight : float
         Above 0.
     on : Set
-        A set with a linear argmin. A point must stay inside if its coordinates shrink.
+        A set that has `linear_argmin`. Its points must stay inside if coordinates shrink towards 0.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class L1Norm(Norm):
 
 
 class NuclearNorm(Norm):
-    """g(X) = weight (sum of the singular values of X), on a set where these may shrink towards 0.
+    """g(X) = weight (sum of the singular values of X), on a set of matrices.
 
     Parameters
     ----------

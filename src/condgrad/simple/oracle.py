@@ -27,19 +27,21 @@ class Unknown(Set):
 
 
 class Oracle(Simple):
-    """g from two functions.
+    """A simple part g from functions of your own.
 
     Parameters
     ----------
     value : callable
-        x -> g(x).
+        It takes x and returns g(x).
     argmin : callable
-        c -> a minimiser of <c, s> + g(s), or an `Answer(point, bound)` with a lower bound of its
-        own. A minimiser alone is taken to be exact.
+        It takes c and returns a point s that minimises <c, s> + g(s) over the set. This point is
+        taken to be exact. If it is not, return `Answer(point, bound)` with a lower bound on the
+        minimum.
     on : set, optional
         The set of g. It gives a start point, and checks x0 and the points that argmin returns.
     gradient : callable, optional
-        x -> grad g(x). Exact steps are faster with it, and `method="cg"` needs it.
+        It takes x and returns grad g(x). Exact steps are faster with it, and `method="cg"` needs
+        it.
 
     Examples
     --------

@@ -14,14 +14,16 @@ from condgrad.search.restriction import Quadratic, Restriction
 
 @dataclass(frozen=True)
 class Ridge(Simple):
-    """g(x) = weight |x|_2^2; its oracle is the projection of -c / (2 weight).
+    """g(x) = weight |x|_2^2.
+
+    The point that minimises <c, s> + g(s) is the projection of -c / (2 weight) onto the set.
 
     Parameters
     ----------
     weight : float
         Above 0. Use `Zero` for a weight of 0.
     on : Set
-        A set with a projection.
+        A set that has `project`.
 
     Examples
     --------

@@ -14,12 +14,12 @@ from condgrad.search.restriction import Quadratic, Restriction
 
 @dataclass(frozen=True)
 class Zero(Simple):
-    """g(x) = 0 on any set with a linear argmin: minimise f alone over a set.
+    """g(x) = 0: minimise f alone over a set.
 
     Parameters
     ----------
     on : Set
-        Where to minimise.
+        A set that has `linear_argmin`.
 
     Examples
     --------
@@ -32,8 +32,7 @@ class Zero(Simple):
     on: Set
     smoothness = 0.0
     weight = 0.0
-    """That of the `Ridge` which is 0 everywhere, so that callers need not ask which of the two they
-    have.
+    """The same as for a `Ridge` that is 0 everywhere, so that callers need not tell the two apart.
     """
 
     def __post_init__(self) -> None:

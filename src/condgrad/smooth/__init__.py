@@ -1,4 +1,4 @@
-"""The smooth parts f."""
+"""The smooth parts f of an objective f + g."""
 
 from condgrad.problem import Smooth
 from condgrad.smooth.function import Function
@@ -12,7 +12,7 @@ from condgrad.smooth.transport_cost import TransportCost
 from condgrad.smooth.transport_laplacian import TransportLaplacian
 
 GroupLasso = TransportGroupLasso
-"""Its name before the regulariser of `transport` had this one too."""
+"""The earlier name of `TransportGroupLasso`. A regulariser of `transport` now has it too."""
 
 __all__ = [
     "BlockwiseLoss",

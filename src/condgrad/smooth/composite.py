@@ -1,5 +1,5 @@
-"""f(x) = h(Kx) with a separable h: one product K s an iteration serves the step, the value and the
-next point.
+"""f(x) = h(Kx) with a separable h. One product with K in each iteration is enough: the step, the
+value and the next point all use it.
 """
 
 from __future__ import annotations
@@ -45,10 +45,12 @@ from condgrad.problem import Smooth
 from condgrad.search.restriction import LocalModel, Quadratic, Restriction
 
 FINER = 2.0**-29
-"""The rounding unit of float64 in those of float32."""
+"""The rounding unit of float64 divided by that of float32."""
 
 FEW = 64
-"""Columns to each one whose norm is computed by itself."""
+"""If fewer than one in this many entries of x is not 0, only the norms of these columns are
+computed.
+"""
 
 
 class AtBestIntercept(NamedTuple):
@@ -115,8 +117,8 @@ class LossOfMatrix(Smooth):
 
     @cached_property
     def smoothness(self) -> float | None:
-        """A Lipschitz constant of the gradient: the largest curvature of h times |K|^2, if it has
-        one.
+        """A Lipschitz constant of the gradient: the largest curvature of h times |K|^2. None if h
+        has no largest curvature.
         """
         bound = self.h.curvature_bound
         return bound * spectral_norm(self.K) ** 2 if bound < math.inf else None
@@ -128,9 +130,7 @@ class LossOfMatrix(Smooth):
 
     @cached_property
     def transposed(self) -> Matrix:
-        """K'; for a sparse K an object of its own, which takes as long to make as a short product
-        takes.
-        """
+        """K'. For a sparse K it is a new object, and making it takes as long as a short product."""
         return self.K.T
 
     def image(self, x: Array) -> Array:
@@ -220,15 +220,13 @@ class Composite(LossOfMatrix):
         unit: float | None = None,
         curvature: float | None = None,
     ) -> Any:
-        """The size of the terms of <K'theta, y> before they cancel, from numbers at x and at y, or
-        arrays of them.
+        """The size of the terms of <K'theta, y> before they cancel, from numbers at x and at y.
 
-        `unit` is the rounding unit at x, by default that of the data; `curvature` that of h at x,
-        by default its bound.
+        The arguments may also be arrays of such numbers. `unit` is the rounding unit at x, by
+        default the unit of the data. `curvature` is the curvature of h at x, by default its bound.
 
-        A unit in an entry of K'theta is one of |K_j| |theta|. Where theta itself is nothing but the
-        rounding of K x, as in interpolation, it is no larger than the curvature times that
-        rounding.
+        The rounding error of an entry of K'theta is a unit of |K_j| |theta|. If theta is only the
+        rounding of K x, as in interpolation, it is at most the curvature times this rounding.
         """
         unit = self.space.unit if unit is None else unit
         curvature = self.h.curvature_bound if curvature is None else curvature
@@ -316,8 +314,8 @@ class Composite(LossOfMatrix):
             size = max(size, largest_size(at_zero.theta))
         if size != 0.0 and not low <= size <= high:
             raise ValueError(
-                f"the loss has slopes of {size:.2g}, and {self.K.dtype} data have digits for {low:.0e} to {high:.0e}: "
-                "give float64 data, or multiply sample_weight and all other parts of F by the same number"
+                f"the slopes of the loss are about {size:.2g}, but {self.K.dtype} data are only precise from {low:.0e} "
+                f"to {high:.0e}: give float64 data, or multiply sample_weight and all other parts of F by the same number"
             )
         if size != 0.0:
             self._first_slopes.append(size)
@@ -328,11 +326,11 @@ class Composite(LossOfMatrix):
         return self.h.has_intercept or self.unpenalised is not None
 
     def intercept_at(self, x: Array) -> float:
-        """The intercept that was minimised out at x; 0 where there is none."""
+        """The best intercept at x; 0 without an intercept."""
         return self.at(x).intercept
 
     def unpenalised_at(self, x: Array) -> Array | None:
-        """The coefficients of the unpenalised columns at x; None where there are none."""
+        """The best coefficients of the unpenalised columns at x; None without such columns."""
         return self.at(x).unpenalised
 
     def __repr__(self) -> str:

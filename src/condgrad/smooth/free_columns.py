@@ -34,22 +34,27 @@ from condgrad.smooth.intercept import (
 
 UNIT = sys.float_info.epsilon
 COLLINEAR = 1e-10
-"""What a column has beside those before it, as a share of its length, from which on it counts. The
-coefficients of one with less would have fewer digits than a float32 has."""
+"""A column is dropped if what earlier columns do not explain is at most this share of its length.
+Its coefficient would have fewer digits than a float32 has.
+"""
 COLLINEAR_IN_SINGLE = 1e-5
 """The same for float32 data, whose rounding looks like a column of its own."""
 FIRST_REACH = 10.0
-"""How far the scores may move in the first Newton step, in widths of the loss; four times as far
-after each that was not too far."""
+"""The first Newton step moves the scores by at most this many widths of the loss. After each step
+that was not too long, four times as far is allowed.
+"""
 GROWTH = 4.0
 NEARLY = 1e-5
-"""A step by so many widths, from where rounding hides whether the loss falls, is taken by theta
-alone: what that leaves is of third order."""
+"""If rounding hides whether the loss still falls, and a step moves the scores by at most this many
+widths of the loss, the step is taken by theta alone. The error of that is of third order.
+"""
 ROUNDED = 32.0
-"""Rounding units of the scores that residuals may be where nothing else is left of them."""
+"""Residuals of at most this many rounding units of the scores count as rounding."""
 FLAT = 1e-6
-"""The least curvature along the columns, as a share of the mean over the samples, with which a
-minimum needs no proof: where classes are separated, rounding hides that the loss falls on, but not how flat it is."""
+"""If the least curvature along the columns is more than this share of the mean over the samples, a
+minimum needs no further proof. If the classes are separated, rounding hides that the loss still
+falls, but not how flat it is.
+"""
 
 
 class NamedColumns(NamedTuple):

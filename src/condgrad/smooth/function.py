@@ -16,20 +16,20 @@ from condgrad.search.restriction import Restriction, RestrictionByCalls
 
 
 class Function(Smooth):
-    """f from a function that returns (value, gradient), or a differentiable torch scalar.
+    """A smooth part f from a function of your own.
 
     Parameters
     ----------
     value_and_gradient : callable
-        x -> (f(x), grad f(x)). If x is a torch tensor, it may return a scalar tensor, and autograd
-        computes the gradient. It must not modify x.
+        It takes x and returns the pair (f(x), grad f(x)). If x is a torch tensor, it may return
+        only f(x) as a scalar tensor; autograd then computes the gradient. It must not modify x.
     smoothness : float, optional
         The Lipschitz constant of the gradient; `step="short"` needs it.
     convex : bool
-        Whether f is convex. With False the answer is a stationary point. Its stationarity gap is
-        the proof, and no lower bound is claimed. If you say True and f is not convex, you often get
-        an error, when a bound or a tangent contradicts a value. But not all such functions are
-        found, and then the lower bound means nothing.
+        Whether f is convex. If you say False, the answer is a stationary point. Its stationarity
+        gap is the proof, and there is no lower bound. If you say True but f is not convex, you
+        often get an error, because a bound or a tangent contradicts a value. But this check does
+        not find all such functions, and then the lower bound means nothing.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Function(Smooth):
         return FunctionEvaluation(self, x)
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
-        """f(x) and grad f(x), as your function has them."""
+        """f(x) and grad f(x), as your function returns them."""
         result = call_with_autograd(self.call, x) if is_torch(x) else self.call(x)
         try:
             value, gradient = result

@@ -1,5 +1,6 @@
-"""Gromov-Wasserstein: f(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl, a quadratic of plans G from a to
-b, not convex.
+"""Gromov-Wasserstein: f(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl, for plans G from a to b.
+
+f is quadratic in G and not convex.
 
 With L(x, y) = f1(x) + f2(y) - h1(x) h2(y) and marginals that are exactly a and b,
 
@@ -50,16 +51,16 @@ from condgrad.streamed_plan import StreamedPlan, UnformedCost, mean_norm
 
 LOSSES = ("square", "kl")
 MIXED_AT_MOST = 20
-"""Steps after which products with a mixture of plans are computed afresh: their rounding adds up
-step by step.
+"""After this many steps, products with a mixture of plans are computed afresh: their rounding
+errors add up step by step.
 """
 FEW_ENTRIES = 4
-"""A plan of fewer entries than so many times its rows and columns, as a vertex is, is multiplied as
-a sparse matrix.
+"""A plan with at most this many times n + m nonzero entries, such as a vertex, is multiplied as a
+sparse matrix.
 """
 LEAST_DISTANCE = 1e-18
-"""What the loss "kl" adds to a number before its logarithm, as POT does: 0 is the distance of a
-point to itself.
+"""The loss "kl" adds this to a number before it takes the logarithm, as POT does: the distance of a
+point to itself is 0.
 """
 
 
@@ -111,17 +112,19 @@ def weighted_norm(x: Array, weights: Array) -> float:
 
 
 class GromovWasserstein(Smooth):
-    """f(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl for plans G with marginals a and b;
-    `transport.gromov` makes it.
+    """The objective of Gromov-Wasserstein: f(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl.
+
+    It is defined for plans G with the marginals a and b. `transport.gromov` makes one.
 
     Parameters
     ----------
     C1, C2 : arrays, shapes (n, n) and (m, m)
-        Numbers within the two spaces: distances, similarities, edges; symmetric or not.
+        A number for each pair of points of the same space, such as a distance, a similarity or an
+        edge. The matrices may be asymmetric.
     a, b : arrays
         The marginals of all plans.
     loss : {"square", "kl"}
-        (x - y)^2, or x log(x/y) - x + y.
+        L(x, y) is (x - y)^2 for "square", and x log(x/y) - x + y for "kl".
 
     Examples
     --------
@@ -160,7 +163,7 @@ class GromovWasserstein(Smooth):
         self.size += 2.0 * self.A.norm(self.a) * self.B.norm(self.b)
 
     def times(self, G: Array) -> Array:
-        """A G B' + A' G B, whose product with G is twice the quadratic part of -f."""
+        """A G B' + A' G B. Its inner product with G is twice the quadratic part of -f."""
         A = self.A.core
         B = self.B.core
         n, m = G.shape
@@ -237,13 +240,15 @@ class GromovEvaluation:
 
 
 class GromovPoints(Smooth):
-    """Gromov-Wasserstein between points with squared Euclidean costs and the square loss, for dense
-    or streamed plans.
+    """The objective of Gromov-Wasserstein between points, for dense or streamed plans.
+
+    f(G) = sum_ijkl (|x_i - x_k|^2 - |y_j - y_l|^2)^2 G_ij G_kl: the loss is "square", and the
+    numbers within each space are squared Euclidean distances.
 
     Parameters
     ----------
     X, Y : arrays, shapes (n, d) and (m, d')
-        The points; their dimensions may differ.
+        The points. The dimensions d and d' may differ.
     a, b : arrays
         The marginals of all plans.
 

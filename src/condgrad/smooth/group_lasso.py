@@ -27,14 +27,16 @@ from condgrad.search.restriction import LocalModel, Restriction
 class TransportGroupLasso(Smooth):
     """f(G) = weight * sum over columns j and classes c of |G[labels == c, j]|_2.
 
-    It is differentiable if no group is 0, for example with an entropy. If a group is 0, its part of
-    the gradient is taken to be 0.
+    It is small if each target point (column) receives its mass from one class of sources. A group
+    is the entries of one class in one column. f is differentiable if no group is 0, for example
+    with an entropy. If a group is 0, its part of the gradient is taken to be 0.
 
     Parameters
     ----------
     labels : sequence
         A class for each row of the plan: numbers or strings.
     weight : float
+        At least 0.
 
     Examples
     --------
@@ -58,11 +60,13 @@ class TransportGroupLasso(Smooth):
 
     def at(self, x: Array) -> GroupEvaluation:
         if x.shape[0] != self.size:
-            raise ValueError(f"labels has {self.size} entries for a plan of {x.shape[0]} rows")
+            raise ValueError(
+                f"labels must have one entry for each of the {x.shape[0]} rows of the plan, got {self.size}"
+            )
         return GroupEvaluation(self, x)
 
     def products(self, x: Array, y: Array) -> Array:
-        """sum over the rows of each class of x * y: classes by columns, a class of rows at a time."""
+        """The sums of x * y over the rows of each class, in an array of classes by columns."""
         xp = namespace(x)
         return xp.stack([xp.sum(x[rows] * y[rows], axis=0) for rows in self.rows])
 

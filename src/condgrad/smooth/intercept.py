@@ -18,13 +18,21 @@ from condgrad.smooth.composite import AtBestIntercept
 
 UNIT = sys.float_info.epsilon
 NEAR_STEPS = 4
-"""Newton steps from a known intercept nearby; where they do not settle, a bracket does it."""
+"""The largest number of Newton steps from a known intercept nearby. If they do not settle, the best
+intercept is found within a bracket.
+"""
 SETTLED = 1e-9
-"""A step of the intercept whose square is rounding."""
+"""A Newton step is the last one if it is at most this many widths of the loss: its square is
+rounding.
+"""
 SETTLED_AT_KINKS = 8.0
-"""Rounding units of the margins that such a step may be where the second derivative jumps."""
+"""If the second derivative jumps, the last step must also be at most this many rounding units of
+the margins.
+"""
 PASSES = 200
-"""More than bisection needs from any bracket of float64 numbers that a loss can tell apart."""
+"""The largest number of steps within a bracket. Bisection needs fewer from any bracket of float64
+numbers that a loss can tell apart.
+"""
 
 
 class LossWithoutIntercept(Protocol):

@@ -15,12 +15,12 @@ from condgrad.search.restriction import Quadratic, Restriction
 
 
 class Linear(Smooth):
-    """f(x) = <C, x>, for a C of any shape.
+    """f(x) = <C, x>, for an array C of any shape.
 
     Parameters
     ----------
     C : array
-        The cost; x has its shape, library and precision.
+        The cost. x has the same shape, library and precision.
 
     Examples
     --------

@@ -51,8 +51,8 @@ from condgrad.smooth.separable import (
 
 
 class DataLoss(Composite):
-    """h(Kx) of data. For a Dask array or dataframe it is a `BlockwiseLoss`, and the data stay where
-    they are.
+    """A loss h(Kx) of data K. For a Dask array or dataframe it is the same loss in blocks of rows, and
+    the data stay where they are.
     """
 
     floor = Floor(0.0, 0.0)
@@ -61,7 +61,7 @@ class DataLoss(Composite):
     data_name = "Z"
     of_scores: ClassVar[type[SeparableLoss]]
     best_intercept: ClassVar[Any]
-    """What finds it."""
+    """The function that finds the best intercept."""
     of_differences = False
     """Whether only scores less targets count: then an offset is a part of the targets."""
 
@@ -127,23 +127,25 @@ class DataLoss(Composite):
 
 
 class LeastSquares(DataLoss):
-    """f(x) = 1/2 sum_i w_i (a_i.x - y_i)^2.
+    """The least-squares loss f(x) = 1/2 sum_i w_i (a_i.x - y_i)^2 of the coefficients x.
 
     Parameters
     ----------
     A : array, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
-        Data of Dask may have dense or sparse blocks. The result is then a `BlockwiseLoss`, without
-        offset and unpenalised columns.
+        The rows are a_i. Data of Dask may have dense or sparse blocks. The result is then a
+        `BlockwiseLoss`; offset and unpenalised columns are not possible.
     y : array, shape (samples,)
+        The targets.
     sample_weight : array of nonnegative numbers, optional
+        The weights w_i; 1 by default.
     intercept : bool
-        Add an intercept b without a penalty, and minimise it out: f(x) = min_b 1/2 sum_i w_i (a_i.x
-        + b - y_i)^2. The best b at x is `intercept_at(x)`.
+        Add an intercept b without a penalty. It is not part of x: f(x) uses the best b for x,
+        f(x) = min_b 1/2 sum_i w_i (a_i.x + b - y_i)^2. This b is `intercept_at(x)`.
     offset : array, shape (samples,), optional
         A known part of each score: a_i.x + offset_i replaces a_i.x.
     unpenalised : array or SciPy sparse matrix, shape (samples, columns), optional
-        More columns, whose coefficients have no penalty. They are minimised out like the intercept,
-        so they are not part of x. The best ones at x are `unpenalised_at(x)`. A column that is a
+        More columns, whose coefficients have no penalty. Like the intercept they are not part of x:
+        f(x) uses the best coefficients for x. These are `unpenalised_at(x)`. A column that is a
         combination of earlier ones is dropped, with a warning.
 
     Examples
@@ -173,21 +175,22 @@ class LeastSquares(DataLoss):
 
 
 class Logistic(DataLoss):
-    """f(x) = sum_i w_i log(1 + exp(-y_i z_i.x)).
+    """The logistic loss f(x) = sum_i w_i log(1 + exp(-y_i z_i.x)) of the coefficients x.
 
     Parameters
     ----------
     Z : array, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
-        As in `LeastSquares`.
+        The rows are z_i. For data of Dask, see `LeastSquares`.
     y : array, shape (samples,)
         Labels: -1 and +1, or any two numbers; the larger one counts as +1.
     sample_weight : array of nonnegative numbers, optional
+        The weights w_i; 1 by default.
     intercept : bool
         Add an intercept without a penalty, as in `LeastSquares`. It needs samples of both classes;
         otherwise it would grow without bound.
     offset, unpenalised
-        As in `LeastSquares`. If a combination of the unpenalised columns separates the classes,
-        this is an error, because their coefficients would grow without bound.
+        As in `LeastSquares`. It is an error if a combination of the unpenalised columns separates
+        the classes, because their coefficients would grow without bound.
 
     Examples
     --------
@@ -214,7 +217,7 @@ class Logistic(DataLoss):
 
 
 class SquaredHinge(DataLoss):
-    """f(x) = sum_i w_i max(0, 1 - y_i z_i.x)^2.
+    """The squared hinge loss f(x) = sum_i w_i max(0, 1 - y_i z_i.x)^2 of the coefficients x.
 
     Parameters
     ----------
@@ -246,18 +249,18 @@ class SquaredHinge(DataLoss):
 
 
 class Poisson(DataLoss):
-    """f(x) = sum_i w_i (mu_i - y_i + y_i log(y_i / mu_i)) with mu_i = exp(z_i.x): half of Poisson's
-    deviance.
+    """The Poisson loss of counts: f(x) = sum_i w_i (mu_i - y_i + y_i log(y_i / mu_i)).
 
-    It has no smoothness constant, so `step="short"` is an error. Its data are in memory, not in
-    Dask.
+    Here mu_i = exp(z_i.x), and f is half of the Poisson deviance. f has no smoothness constant, so
+    `step="short"` is an error. The data must be in memory, not in Dask.
 
     Parameters
     ----------
     Z, sample_weight, offset, unpenalised
-        As in `LeastSquares`. If counts have different exposures, take the logarithm of the exposure
-        as offset. It is an error if a combination of unpenalised columns is 0 for all counts above
-        0, and has one sign for all others.
+        As in `LeastSquares`; the rows of Z are z_i. If counts have different exposures, give the
+        logarithm of the exposure as offset. It is an error if the coefficients of unpenalised
+        columns would grow without bound. This happens if a combination of these columns is 0 at all
+        counts above 0, and has the same sign at all other counts.
     y : array, shape (samples,)
         Counts, or other numbers >= 0.
     intercept : bool
@@ -299,18 +302,17 @@ class Poisson(DataLoss):
 
 
 class Gamma(DataLoss):
-    """f(x) = sum_i w_i (y_i / mu_i - 1 - log(y_i / mu_i)) with mu_i = exp(z_i.x): half of the gamma
-    deviance.
+    """The gamma loss of positive amounts: f(x) = sum_i w_i (y_i / mu_i - 1 - log(y_i / mu_i)).
 
-    It has no smoothness constant, so `step="short"` is an error. Its data are in memory, not in
-    Dask.
+    Here mu_i = exp(z_i.x), and f is half of the gamma deviance. f has no smoothness constant, so
+    `step="short"` is an error. The data must be in memory, not in Dask.
 
     Parameters
     ----------
     Z, sample_weight, intercept, offset, unpenalised
-        As for `LeastSquares`.
+        As in `LeastSquares`; the rows of Z are z_i.
     y : array, shape (samples,)
-        Above 0.
+        Amounts above 0.
 
     Examples
     --------
@@ -346,17 +348,17 @@ class Gamma(DataLoss):
 
 
 class Huber(DataLoss):
-    """f(x) = sum_i w_i h(a_i.x - y_i), with h(r) = r^2/2 if |r| <= delta, and delta (|r| - delta/2)
-    otherwise.
+    """The Huber loss f(x) = sum_i w_i h(a_i.x - y_i), which is robust against outliers in y.
 
-    Its data are in memory, not in Dask.
+    h(r) is r^2/2 if |r| <= delta, and delta (|r| - delta/2) otherwise. The data must be in memory,
+    not in Dask.
 
     Parameters
     ----------
     A, y, sample_weight, intercept, offset, unpenalised
-        As for `LeastSquares`.
+        As in `LeastSquares`.
     delta : float
-        Above 0, in the unit of y. The loss of larger residuals is linear, not quadratic.
+        Above 0, in the unit of y. The loss of residuals above delta is linear, not quadratic.
 
     Examples
     --------
@@ -415,7 +417,9 @@ def _beside(A: Matrix, name: str, values: Any) -> Array:
     if is_torch(A):
         return double_like(values, A)
     if is_torch(values):
-        raise TypeError(f"{name} is a torch tensor, and the data matrix is not")
+        raise TypeError(
+            f"{name} must be of the same library as the data matrix, got a torch tensor"
+        )
     return double(values)
 
 

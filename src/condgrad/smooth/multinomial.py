@@ -35,20 +35,23 @@ UNIT = sys.float_info.epsilon
 
 
 class Multinomial(LossOfMatrix):
-    """f(X) = sum_i w_i (log sum_k exp(z_i.X_k) - z_i.X_(y_i)) for a variable X of shape (features,
-    classes).
+    """The softmax loss f(X) = sum_i w_i (log sum_k exp(z_i.X_k) - z_i.X_(y_i)).
+
+    The variable X is a matrix of shape (features, classes).
 
     Parameters
     ----------
     Z : array, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
-        For data of Dask the result is a `BlockwiseMultinomial`, which counts as a `Multinomial`.
+        The rows are z_i. For data of Dask the result is a `BlockwiseMultinomial`; `isinstance`
+        counts it as a `Multinomial`.
     y : array, shape (samples,)
-        Labels of any kind; the columns of X are the classes in sorted order.
+        Labels of any kind. The columns of X are the classes in sorted order.
     sample_weight : array of nonnegative numbers, optional
+        The weights w_i; 1 by default.
     intercept : bool
-        Add an intercept without a penalty for each class, and minimise all of them out. Those at X
-        are `at(X).intercept`; they sum to 0. Each class needs a positive weight; otherwise its
-        intercept would fall without bound.
+        Add an intercept without a penalty for each class. They are not part of X: f(X) uses the
+        best ones for X. These are `at(X).intercept`; they sum to 0. Each class needs a positive
+        weight; otherwise its intercept would fall without bound.
 
     Examples
     --------

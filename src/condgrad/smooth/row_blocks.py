@@ -31,13 +31,16 @@ from condgrad.errors import require_extra
 from condgrad.memory import free_memory
 
 TREE = 8
-"""Partial sums that are added up at a time."""
+"""The number of partial sums that are added up at a time."""
 SHARE_OF_MEMORY = 0.5
-"""What data may take of the free memory to be kept there, where no cluster sees to it."""
+"""Without a cluster, data are kept in memory only if they take at most this share of what is free.
+"""
 ROWS_AT_ONCE = 1 << 13
-"""Rows of a block that a Gram matrix takes at a time, so that no copy of the block is made."""
+"""A Gram matrix takes so many rows of a block at a time, so that no copy of the block is made."""
 CONSTANT = 1e-12
-"""A column whose deviation is below this share of its largest entry differs by rounding alone."""
+"""A column counts as constant if its deviation is at most this share of its largest entry, because
+rounding explains it.
+"""
 
 
 class RowBlocks:

@@ -13,8 +13,9 @@ from condgrad.arrays import Array, at_least, dot, gram, host, largest_size, name
 from condgrad.smooth.composite import AtBestIntercept
 
 CURVATURE_BEYOND = 1e-3
-"""The share of delta/|r| that Huber's loss has for curvature where it is linear. A Newton step
-leaves about so much of its error for the next; with none, one problem in five was not solved.
+"""Where Huber's loss is linear, it is given this share of delta/|r| as curvature. A Newton step
+leaves about this share of its error for the next one. Without it, one problem in five was not
+solved.
 """
 
 

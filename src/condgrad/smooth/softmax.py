@@ -13,15 +13,18 @@ from condgrad.smooth.intercept import PASSES, LogisticIntercept
 
 UNIT = sys.float_info.epsilon
 SETTLED = 8.0
-"""Rounding units of the gradient's terms that the excess of a class may be at the best intercepts.
+"""The intercepts are the best ones once the excess of each class is at most this many rounding
+units of the gradient's terms.
 """
 NEARLY_SETTLED = 1e-8
-"""An excess, as a part of the gradient's terms, beyond which no step is called the last: along
-intercepts with hardly any curvature the step that Newton's method sees may gain nothing while
-another does.
+"""A step that gains nothing is only taken for the last one if the excess is at most this part of
+the gradient's terms. If some intercepts have hardly any curvature, one Newton step may gain nothing
+although the next does.
 """
 NO_CURVATURE = 1e-100
-"""Curvature, as a part of all weights, that is what is left of probabilities of 0 and 1."""
+"""If all curvature is below this part of the sum of weights, it is taken for 0: the probabilities
+have rounded to 0 and 1.
+"""
 
 
 class AtBestIntercepts(NamedTuple):

@@ -14,12 +14,14 @@ from condgrad.streamed_plan import StreamedPlan, UnformedCost
 
 
 class TransportCost(Smooth):
-    """f(G) = <C, G> of streamed plans, for a cost that is not stored. `transport.solve` makes it.
+    """f(G) = <C, G> of streamed plans G, for a cost matrix C that is never stored.
+
+    `transport.solve` makes one if `plan="streamed"`.
 
     Parameters
     ----------
     C : cost that is not formed
-        The `unformed()` of a cost between points, such as `transport.SquaredEuclidean`.
+        What the method `unformed()` of a cost returns, for example of `transport.SquaredEuclidean`.
 
     Examples
     --------
@@ -36,7 +38,7 @@ class TransportCost(Smooth):
 
     @property
     def smoothness(self) -> float | None:
-        """0: the function is linear."""
+        """0, because f is linear."""
         return 0.0
 
     def at(self, x: StreamedPlan) -> TransportCostEvaluation:

@@ -36,14 +36,14 @@ from condgrad.search.restriction import Quadratic, Restriction
 from condgrad.streamed_plan import StreamedPlan, UnformedCost, mean_norm, zeros
 
 MOST_PARTS = 32
-"""Connected parts of a graph, at most, whose constants are told apart."""
+"""The largest number of connected parts of a graph whose constants are used."""
 
 
 class TransportLaplacian(Smooth):
     """f(G) = source_weight tr(Xt' G' Ls G Xt) + target_weight tr(Xs' G Lt G' Xs).
 
-    f only needs two thin moments of a plan, P = G Xt and Q = G' Xs. So value and gradient cost O(n
-    m d).
+    It is small if neighbours go to nearby places. f only needs two thin matrices, the moments
+    P = G Xt and Q = G' Xs of the plan G. So value and gradient cost O(n m d).
 
     Parameters
     ----------
@@ -94,8 +94,8 @@ class TransportLaplacian(Smooth):
         )
 
     def restricted(self, rows: Array, columns: Array) -> TransportLaplacian:
-        """This regulariser for plans that vanish outside some rows and columns, as a function of
-        the rest.
+        """This regulariser for plans that are 0 outside some rows and columns, as a function of
+        these rows and columns.
         """
         return TransportLaplacian(
             self.Xs[rows],
@@ -141,8 +141,8 @@ class TransportLaplacian(Smooth):
         return (2.0 * self.target_weight) * product(self.Lt, Q)
 
     def quadratic_size(self, P: Array, Q: Array, other_P: Array, other_Q: Array) -> float:
-        """The size of the terms of <gradient_in_P(P), other_P> + <gradient_in_Q(Q), other_Q> before
-        they cancel.
+        """The size of the terms of <gradient_in_P(P), other_P> + <gradient_in_Q(Q), other_Q>, taken
+        before they cancel.
         """
         size = namespace(P).abs  # the product with a Laplacian cancels within itself
         result = 2.0 * self.source_weight * dot(product(abs(self.Ls), size(P)), size(other_P))
@@ -152,21 +152,21 @@ class TransportLaplacian(Smooth):
 
     @cached_property
     def kernels(self) -> tuple[Array, Array]:
-        """Orthonormal vectors on which Ls and Lt vanish: constants on the connected parts of raw
-        graphs.
+        """Orthonormal vectors on which Ls and Lt are 0: if these are unnormalised graph Laplacians,
+        the constants on each connected part of the graph.
         """
         return constants_of(self.Ls, self.Xs), constants_of(self.Lt, self.Xt)
 
     @cached_property
     def exact_kernels(self) -> tuple[Array, Array]:
-        """Those on which they vanish without rounding."""
+        """Those of the `kernels` on which Ls and Lt are exactly 0, without rounding."""
         in_P, in_Q = self.kernels
         whole_s, whole_t = self.has_whole_entries
         return in_P if whole_s else in_P[:, :0], in_Q if whole_t else in_Q[:, :0]
 
     @cached_property
     def has_whole_entries(self) -> tuple[bool, bool]:
-        """Whether Ls and Lt vanish on constants without rounding, if they do."""
+        """Whether Ls and Lt have whole numbers as entries, so that L 1 = 0 has no rounding."""
         return has_whole_entries(self.Ls), has_whole_entries(self.Lt)
 
     @cached_property
@@ -504,6 +504,6 @@ def _check_semidefinite(name: str, L: Matrix) -> None:
         )
     if excess > rounding:
         raise ValueError(
-            f"{name} must be positive semidefinite, as D - W is; an entry beside the diagonal is larger than "
-            "the two on the diagonal allow"
+            f"{name} must be positive semidefinite, as D - W is; got an off-diagonal entry that is too large "
+            "for the two diagonal entries in its row and column"
         )

@@ -1,4 +1,4 @@
-"""Regularised optimal transport."""
+"""Regularised optimal transport, with a certificate for every plan."""
 
 from condgrad.transport.barycenter import Barycenter, FreeBarycenter, barycenter, free_barycenter
 from condgrad.transport.batch import BatchResult, solve_batch

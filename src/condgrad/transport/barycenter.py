@@ -1,5 +1,5 @@
 """Barycentres of measures. On given points, the whole answer is certified. On free points, only the
-plans are.
+plans are certified.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Barycenter(AnswerOfRun):
     plans : tuple of arrays
         Plans from the barycentre to each measure, with exact marginals.
     result : Result
-        The run over the scaled plans of `sets.SharedMarginal`. Its F differs from the F here by a
-        constant.
+        The run over the scaled plans of `sets.SharedMarginal`. Its objective differs from `value`
+        by a constant.
     constant : float
-        This constant; it is added to the F of the run.
+        This constant: `value` is the value of the run plus this number.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Barycenter(AnswerOfRun):
 
     @property
     def lower_bound(self) -> float:
-        """A lower bound on the minimum."""
+        """A certified lower bound on the minimum of `value`."""
         return self.result.lower_bound + self.constant
 
     def __repr__(self) -> str:
@@ -86,24 +86,24 @@ def barycenter(
 ) -> Barycenter:
     """The barycentre of several measures, on given points, with a certificate.
 
-    It is a measure p. The problem is to minimise sum_k w_k (<C_k, G_k> + entropy sum G_k log G_k +
-    regularisers of G_k) over p and all plans G_k from p to b_k. This is f + g over plans that share
-    a marginal. An entropy > 0 blurs the barycentre.
+    The barycentre of measures b_k is the measure p from which it is cheapest to reach all of them.
+    It minimises sum_k w_k (<C_k, G_k> + entropy sum G_k log G_k + regularisers of G_k) over p and
+    over all plans G_k from p to b_k. An entropy > 0 blurs the barycentre.
 
     Parameters
     ----------
     costs : array, shape (n, m), or a sequence of arrays, shapes (n, m_k)
-        The costs from the n points of the barycentre to the points of each measure. One array can
-        hold for all measures.
+        The costs C_k from the n points of the barycentre to the points of each measure. If you give
+        one array, it is used for all measures.
     marginals : sequence of arrays
-        The measures b_k: weights >= 0 of the same mass.
+        The measures b_k: weights >= 0. All must have the same sum.
     weights : array, optional
-        w_k > 0; they are scaled to the sum 1. By default all are equal.
+        The weights w_k > 0 of the measures. They are scaled to the sum 1. By default all are equal.
     entropy : float
         Weight of the entropies. With 0 the solver uses linear programs.
     regularizers : sequence of sequences, optional
-        For each measure the regularisers of its plan, as in `transport.solve`. Their sources are
-        the points of the barycentre.
+        For each measure a list of regularisers of its plan, as in `transport.solve`. The sources of
+        these plans are the points of the barycentre.
     method, tol, max_iter, time_limit, callback, progress
         As in `condgrad.minimize`.
 
@@ -113,8 +113,8 @@ def barycenter(
 
     Examples
     --------
-    Between all mass on the left of three points and all of it on the right lies all of it in the
-    middle:
+    One measure has all its mass on the left of three points, and the other on the right. The
+    barycentre has it in the middle:
 
     >>> import numpy as np, condgrad as cg
     >>> cost = np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 1.0], [4.0, 1.0, 0.0]])
@@ -148,9 +148,7 @@ def barycenter(
 
 
 class BlockSum(Smooth):
-    """f(X) = sum_k w_k f_k(X_k / w_k) over the blocks of `sets.SharedMarginal`; None stands for no
-    f_k.
-    """
+    """f(X) = sum_k w_k f_k(X_k / w_k) over the blocks of `sets.SharedMarginal`; f_k may be None."""
 
     def __init__(self, on: sets.SharedMarginal, parts: Sequence[Smooth | None]) -> None:
         given = zip(on.weights.tolist(), on.blocks, parts, strict=True)
@@ -230,14 +228,14 @@ class BlockEvaluation:
 class FreeBarycenter:
     """Points from a local search, with certified plans to each measure.
 
-    The problem is not convex in the points. So each plan is proved to be the best one for these
-    points, up to its gap. Nothing is proved about the points themselves: another start may give
-    other points with a lower value.
+    *Proved*: each plan is the best one for these points, up to its gap. *Not proved*: that these
+    points are the best. The problem is not convex in the points, and another start may give other
+    points with a lower value.
 
     Attributes
     ----------
     points : array, shape (n, d)
-        Where the search ended.
+        The points at the end of the search.
     weights : array, shape (n,)
         The weights of the points, as they were given.
     plans : tuple of TransportResult
@@ -245,7 +243,7 @@ class FreeBarycenter:
     value : float
         sum_k w_k (<C_k, G_k> + entropy sum G_k log G_k).
     gap : float
-        An upper bound on the distance from this value to the minimum for these points.
+        The value is at most this far above the minimum for these points.
     rounds : int
         How many times the plans were solved and the points moved.
     message : str
@@ -286,26 +284,28 @@ def free_barycenter(
 ) -> FreeBarycenter:
     """A barycentre of several clouds, on free points: a local search, with certified plans.
 
-    A round has two steps. First the plans G_k are solved for the points Y. Then each point moves to
-    the mean of the targets of its mass, Y_i = sum_k w_k (G_k X_k)_i / p_i. This is the best Y for
-    these plans (Cuturi and Doucet, ICML 2014). The objective is sum_k w_k (<C_k, G_k> + entropy sum
-    G_k log G_k), with squared distances C_k. No round raises it by more than the gaps of its plans.
-    The problem is not convex in Y: `FreeBarycenter` says what is proved.
+    The objective is sum_k w_k (<C_k, G_k> + entropy sum G_k log G_k) with squared distances C_k
+    from the points Y of the barycentre to those of cloud k. A round has two steps. First the best
+    plans G_k are computed for the points Y. Then each point moves to the mean of the targets of its
+    mass, Y_i = sum_k w_k (G_k X_k)_i / p_i. This is the best Y for these plans (Cuturi and Doucet,
+    ICML 2014). No round raises the objective by more than the gaps of its plans. The problem is not
+    convex in Y: `FreeBarycenter` says what is proved.
 
     Parameters
     ----------
     start : array, shape (n, d)
         The first points of the barycentre.
     points : sequence of arrays, shapes (m_k, d)
-        The clouds.
+        The points X_k of each cloud.
     marginals : sequence of arrays, optional
-        Weights of the clouds, of the same mass; uniform of mass 1 by default.
+        The weights of the points of each cloud. All must have the same sum. By default they are
+        uniform with the sum 1.
     weights : array, optional
-        w_k > 0; they are scaled to the sum 1. By default all are equal.
+        The weights w_k > 0 of the clouds. They are scaled to the sum 1. By default all are equal.
     entropy : float
-        >= 0.
+        Weight of the entropies, >= 0.
     support_weights : array, optional
-        Weights p > 0 of the barycentre, which do not change; uniform by default.
+        The weights p > 0 of the points of the barycentre. They do not change. Uniform by default.
     tol : float
         The tolerance of the plans, as in `transport.solve`. The search ends if a round lowers the
         value by less than `tol * scale`.

@@ -1,17 +1,17 @@
 """Many small entropic transport problems at once: min <C, G> + entropy sum G log G over plans from
 a to b, for each C.
 
-Newton's method on the dual in the column potentials, all problems side by side in the same array
-operations:
+Newton's method solves the dual problem in the column potentials. The same array operations work on
+all problems side by side:
 
     u_i = e (log a_i - log sum_j exp((v_j - C_ij)/e)),   D(v) = <a, u> + <b, v>  <=  the minimum,
     S_ij = a_i exp((v_j - C_ij)/e) / sum,                grad D = b - S'1,
     -hess D = (diag(S'1) - S' diag(1/a) S)/e.
 
-Each problem has its own path (e falls to the entropy by four), its own step along Newton's
-direction, and its own end: its plan is rounded to exact marginals, and F there less D, with what
-rounding errors may have done to D given away, is within the tolerance. Those that are done leave.
-On a CPU groups of problems that fit the cache share its cores.
+Each problem has its own path, on which e falls to the entropy by factors of four, and its own step
+along Newton's direction. It is done when its plan, rounded to exact marginals, has F - D within the
+tolerance; the possible rounding error of D is subtracted first. Problems that are done leave the
+arrays. On a CPU, groups of problems that fit in the cache share its cores.
 """
 
 from __future__ import annotations
@@ -45,53 +45,55 @@ from condgrad.transport.forbidden import (
 )
 
 TOGETHER, TOGETHER_ON_DEVICE = 1 << 18, 1 << 26
-"""Entries of the costs that are solved side by side: in a CPU's cache, in a small part of a GPU's
-memory.
+"""Problems are solved side by side up to this many entries of their costs, on a CPU and on a GPU.
+They fit in a CPU's cache, or in a small part of a GPU's memory.
 """
 SIZE_STEP = 2.0
-"""Sizes of problems that are padded to one size differ by less than this factor. 500 problems of 5
-to 50 points take .29 s; .42 s with 1.5, as there are more groups, and .36 s with 2.5, as there is
-more padding.
+"""Problems are padded to the same size if their sizes differ by less than this factor. 500 problems
+of 5 to 50 points take 0.29 s. They take 0.42 s with 1.5, because there are more groups, and 0.36 s
+with 2.5, because there is more padding.
 """
 BARRIER_TIGHTER = 0.01
-"""What the tolerance is multiplied by where costs have a barrier."""
+"""If costs have a barrier, the tolerance is multiplied by this, because a barrier enlarges the
+scale.
+"""
 STAGE_FACTOR = 0.25
-"""How the entropy falls from one stage of the path to the next."""
+"""Each stage of the path multiplies the entropy by this."""
 STAGE_ERROR = 0.05
-"""The part of the mass that may be in wrong columns when a stage ends."""
+"""A stage ends once at most this part of the mass is in wrong columns."""
 LEAST_LIFT, RAISED, LOWERED = 1e-11, 100.0, 0.1
-"""What is added to the curvature, as a share of the weights b, since plans that fall apart into
-blocks have almost none between these: at least this, more after a step had to be cut, less after a
-full one.
+"""A share of the weights b is added to the curvature, since plans that fall apart into blocks have
+almost none between these. The share is at least the first number. It is multiplied by the second
+after a step that had to be cut, and by the third after a full step.
 """
 FARTHEST = 20.0
-"""How far a potential may go in a step, in units of the entropy: beyond, the curvature here says
-nothing.
+"""A step moves a potential by at most this many entropies. Farther away the curvature says nothing.
 """
 SUFFICIENT, SHORTER, SHORTEST = 1e-4, 0.25, 1e-7
-"""A step must gain this part of what its slope promises; else it is cut by this factor; below this
-length it is 0.
+"""A step must gain at least the first part of what its slope promises. Otherwise it is multiplied
+by the second number. A problem is stuck if a step is shorter than the third and gains too little.
 """
 TRIES = 8
-"""How often a plan is rounded in vain before its problem counts as stalled."""
+"""A problem counts as stalled after this many rounded plans that were not good enough."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class BatchResult:
-    """Plans with exact marginals, each with its proof. Arrays have an entry for each problem.
+    """Plans with exact marginals, each with its proof. Each array has one entry for each problem.
 
     Attributes
     ----------
     plan : array, shape (k, n, m)
         The plans. If the sizes of the problems differ, plan, u and v are tuples of k arrays.
     value, lower_bound : array, shape (k,)
-        F at each plan, and a lower bound on each F*.
+        The objective F at each plan, and a lower bound on the minimum F* of each problem.
     scale : array, shape (k,)
-        The scale of each gap, as in `condgrad.Result`.
+        The number that each gap is divided by, as in `condgrad.Result`.
     u, v : array, shapes (k, n) and (k, m)
-        Potentials: plan ~ exp((u_i + v_j - C_ij)/entropy). They are -inf at points without weight.
+        Potentials: the plan is about exp((u_i + v_j - C_ij)/entropy). They are -inf at points
+        without weight.
     iterations : array of int, shape (k,)
-        Newton steps of each problem.
+        The number of Newton steps of each problem.
     status : NumPy array of `condgrad.Status`
         Why each problem ended.
 
@@ -116,13 +118,14 @@ class BatchResult:
 
     @property
     def gap(self) -> Array:
-        """`value - lower_bound`, at least F - F* of each problem."""
+        """`value - lower_bound`. It is at least F - F* of each problem."""
         return self.value - self.lower_bound
 
     @property
     def relative_gap(self) -> Array:
-        """gap / scale. If the scale is 0, this is 0 for a gap of only rounding, and otherwise
-        infinite.
+        """gap / scale.
+
+        If the scale is 0, the result is 0 if rounding explains the gap, and infinity otherwise.
         """
         xp = namespace(self.scale)
         # where the scale is 0, `certify` has compared the gap with rounding, and set the status
@@ -176,22 +179,24 @@ def solve_batch(
     max_iter: int = 1000,
     time_limit: float | None = None,
 ) -> BatchResult:
-    """Solve many entropic transport problems, each with a certificate.
+    """Solve many small entropic transport problems at once, each with a certificate.
+
+    Each problem is: minimise <C, G> + entropy sum G log G over plans G from a to b.
 
     Parameters
     ----------
     cost : array, shape (k, n, m), or k arrays in a list
-        The answer has its library (NumPy or torch) and device, and is in float64. The arrays in a
-        list may have different sizes; arrays of similar size are solved side by side. A pair with a
-        cost of +inf may not be matched, and the plan is exactly 0 there.
+        The arrays in a list may have different sizes; arrays of similar size are solved side by
+        side. A pair with a cost of +inf may not be matched, and the plan is exactly 0 there. The
+        answer has the library (NumPy or torch) and the device of the cost, and is in float64.
     a, b : arrays, optional
-        Weights >= 0 of sources and targets, of the same mass; uniform of mass 1 by default. The
-        shapes are (n,) and (m,) for all problems together, or (k, n) and (k, m). If sizes differ,
-        give lists of k arrays.
+        Weights >= 0 of sources and targets, with the same sum; uniform with the sum 1 by default.
+        Arrays of shapes (n,) and (m,) are used for all problems. Otherwise give shapes (k, n) and
+        (k, m), or lists of k arrays if sizes differ.
     entropy : float, or k floats
         Weight of sum G log G, above 0.
     tol : float
-        Tolerance for the gap of each problem divided by its scale.
+        A problem is solved when its gap divided by its scale is at most this number.
     max_iter, time_limit
         As in `condgrad.minimize`. Problems that have not converged by then have a certificate too.
 
@@ -203,15 +208,15 @@ def solve_batch(
     Raises
     ------
     NotFiniteError
-        If F, the bound, or the costs divided by the entropy leave the range of floats in some
-        problem. `error.problems` has the numbers of all such problems. `error.others` is the
-        `BatchResult` of all other problems, in their order.
+        If a number of some problem is too large for a floating-point number: F, its bound, or a
+        cost divided by the entropy. `error.problems` has the numbers of all such problems.
+        `error.others` is the `BatchResult` of all other problems, in their order.
     InfeasibleError
-        If no plan of some problem avoids its pairs of infinite cost. The message names the problem.
+        If in some problem every plan needs a pair of infinite cost. The message names the problem.
 
     Examples
     --------
-    Entropies from sharp to blurred, for one cost:
+    The same cost with a small and with a large entropy:
 
     >>> import numpy as np, condgrad as cg
     >>> cost = np.array([[0.0, 1.0], [1.0, 0.0]])
@@ -443,8 +448,8 @@ def _finite(result: BatchResult, batch: Batch | MixedBatch) -> BatchResult:
     error = NotFiniteError(
         f"problem {j} of {len(result)}{more} is out of the range of floats: costs of up to "
         f"{largest:.3g}, an entropy of {entropy:.3g} and a mass of {mass:.3g} make F, "
-        "its bound or the costs in units of the entropy infinite; choose other units for it. The "
-        "answers of all other problems are `others` of this error, and `problems` are those without"
+        "its bound or the costs in units of the entropy infinite; choose other units for it. In this "
+        "error, `others` are the answers of all other problems, and `problems` the numbers of the rest"
     )
     error.problems = tuple(map(int, lost))
     error.others = result._only(answered)

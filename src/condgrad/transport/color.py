@@ -23,7 +23,7 @@ XYZ = np.array(
         [0.0193339, 0.1191920, 0.9503041],
     ]
 )
-"""Linear sRGB to CIE XYZ, white D65."""
+"""The matrix from linear sRGB to CIE XYZ, white D65."""
 WHITE = XYZ.sum(axis=1)
 FULL = {
     np.dtype(np.uint8): 255.0,
@@ -31,37 +31,42 @@ FULL = {
     np.dtype(np.float32): 1.0,
     np.dtype(np.float64): 1.0,
 }
-"""What white is in each type of array."""
+"""The value of white in each type of array."""
 
 SHARPNESS = 0.25
-"""The automatic entropy over that of `EntropicTransport`: the spline smooths, and entropy only
-washes colours out.
+"""entropy="auto" is this times the automatic entropy of `EntropicTransport`. The spline smooths
+already, and entropy only washes colours out.
 """
 STIFFNESS = 0.3
-"""The weight of the spline's bending energy: so large that skies are without seams and compression
-does not show.
+"""The weight of the spline's bending energy. It is so large that skies have no seams and
+compression does not show.
 """
 DAMPING = 5e-3
-"""The weight of the affine part's slopes: directions in which colours hardly differ, as in sepia,
-get no wild ones.
+"""The weight of the slopes of the affine part. It keeps them small in directions in which colours
+hardly differ, as in sepia.
 """
 KNOTS = 200
-"""Colours that the spline bends at, at most."""
+"""The spline bends at this many colours at most."""
 VIVID = 1.25
-"""How far the spread of a channel may be stretched to give back what entropy and spline took."""
+"""The spread of a channel is stretched by at most this factor, to give back what entropy and spline
+took.
+"""
 CUBE = 65
-"""Grid points a side of the table of new colours, between which it is interpolated."""
+"""The table of new colours has this many grid points on each side. Between them it is interpolated.
+"""
 EDGES = 0.05
-"""Differences of lightness, of 1, that a smoothing in space leaves alone."""
+"""Smoothing in space does not change differences of lightness well above this, on a scale from 0 to
+1.
+"""
 NEXT_TO_NOTHING = 1e-6
-"""A spread of colours that nobody sees and rounding may have made."""
+"""A smaller spread of colours counts as none: nobody sees it, and rounding may have made it."""
 BLOCK = 1 << 18
-"""Pixels handled at a time."""
+"""The number of pixels that are handled at a time."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Recoloring:
-    """An image in new colours, and the certified plan between sampled colours behind it.
+    """An image in new colours, and the certified transport plan of the sampled colours.
 
     Attributes
     ----------
@@ -104,11 +109,11 @@ def recolor(
 ) -> Any:
     """Give an image the colours of a palette.
 
-    First, regularised transport matches some pixels of each image, in Lab colours (divided by 100,
-    so the distance from black to white is 1). Then a smoothing spline is fitted to the colours of
-    these pixels after the transport. The spline is an affine map that bends a little, and it moves
-    every colour. So similar colours stay similar, and steps from compression, as in a sky, do not
-    grow. Wholly transparent pixels are not sampled.
+    First, regularised transport matches a sample of pixels of each image, in Lab colours (divided
+    by 100, so the distance from black to white is 1). This moves the sampled colours. Then a
+    smooth map is fitted to these moves: an affine map that bends a little (a smoothing spline). It
+    moves every colour of the image. So similar colours stay similar, and compression artefacts, for
+    example in a sky, do not grow. Fully transparent pixels are not sampled.
 
     Parameters
     ----------
@@ -116,23 +121,24 @@ def recolor(
         sRGB or grey values: uint8, uint16, or floats from 0 to 1. A fourth channel (opacity) does
         not change. A grey image gets the lightness of the palette.
     entropy : float or "auto"
-        Weight of the entropy. "auto" is a quarter of the automatic entropy of `EntropicTransport`;
-        it follows the spread of the colours.
+        Weight of the entropy. "auto" is a quarter of entropy="auto" of `EntropicTransport`. It is
+        proportional to the spread of the colours.
     weight : float or "auto"
-        Weight of the Laplacian, which keeps similar colours similar in the plan; see
-        `LaplaceTransport`.
+        Weight of the Laplacian regulariser, as in `LaplaceTransport`. It keeps similar colours
+        similar.
     samples : int
-        The number of pixels to match in each image. A plan that does not fit into memory is
-        streamed.
+        The number of pixels to match in each image. If the plan does not fit into memory, it is not
+        stored (streamed).
     smooth : float
         Changes of colour are averaged over this radius in pixels. Edges stay sharp. 0 means no
         averaging.
     strength : float
-        How far colours move, from 0 (not at all) to 1.
+        How far colours move, from 0 (not at all) to 1 (to the new colour).
     seed : int
+        The seed of the sampling.
     tol : float
-        Tolerance for the certified gap of the transport problem, divided by the scale of its
-        objective, as in `transport.solve`.
+        The transport problem ends when its certified gap divided by the scale of its objective is
+        at most this number, as in `transport.solve`.
     time_limit : float, optional
         Limit for the transport problem in seconds. At the limit, the best plan so far is used, with
         a warning.
@@ -184,7 +190,7 @@ def recoloring(
     time_limit: float | None = None,
     progress: bool = False,
 ) -> Recoloring:
-    """The same as `recolor`, but it also returns the certified transport of the sampled colours.
+    """Like `recolor`, but it also returns the certified transport plan of the sampled colours.
 
     Parameters
     ----------

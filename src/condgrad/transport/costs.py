@@ -19,22 +19,22 @@ class PointCost(ABC):
 
     @abstractmethod
     def unformed(self) -> UnformedCost:
-        """The cost by its factors, in float64."""
+        """The same cost as factors in float64, for streamed plans."""
 
     @property
     @abstractmethod
     def arrays(self) -> tuple[Array, Array]:
-        """The points, or factors, of sources and targets."""
+        """The points, or the factors, of sources and targets."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Sources and targets."""
+        """The numbers of sources and targets."""
         sources, targets = self.arrays
         return sources.shape[0], targets.shape[0]
 
     @property
     def bytes(self) -> int:
-        """The size of the array of costs."""
+        """The size in bytes of the array of costs."""
         n, m = self.shape
         return 8 * n * m
 
@@ -122,8 +122,9 @@ class LowRank(PointCost):
 
 
 class Cosine(SquaredEuclidean):
-    """cost_ij = |x_i - y_j|^2 / 2 of unit vectors. This is 1 - <x_i, y_j>, and keeps its digits if
-    it is small.
+    """cost_ij = |x_i - y_j|^2 / 2 for unit vectors.
+
+    This equals 1 - <x_i, y_j>, but it is also exact if it is small.
     """
 
     def unformed(self) -> UnformedCost:
@@ -131,18 +132,20 @@ class Cosine(SquaredEuclidean):
 
 
 def cosine(Xs: Any, Xt: Any) -> Cosine:
-    """1 - <x, y>/(|x| |y|), computed as half the squared distance of unit vectors, so it keeps its
-    digits for nearly parallel points.
+    """The cosine cost: cost_ij = 1 - <x_i, y_j>/(|x_i| |y_j|) for points x_i of Xs and y_j of Xt.
+
+    It is computed as half the squared distance of unit vectors. So it is also exact for nearly
+    parallel points.
 
     Parameters
     ----------
     Xs, Xt : arrays, shapes (n, d) and (m, d)
-        Points. None may be the origin, because it has no direction.
+        Source and target points. None may be the origin, because it has no direction.
 
     Returns
     -------
     Cosine
-        Of rank d.
+        A cost of rank d.
 
     Examples
     --------
@@ -166,14 +169,14 @@ def cosine(Xs: Any, Xt: Any) -> Cosine:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class BlockCost(PointCost):
-    """cost_ij = function(Xs, Xt)_ij, computed for blocks of points each time when they are needed.
+    """cost_ij = function(Xs, Xt)_ij, computed for blocks of points whenever they are needed.
 
     Parameters
     ----------
     function : callable
-        A function of k sources and l targets, arrays of the kind of `Xs`. It returns an array of k
-        x l costs. For example `lambda x, y: scipy.spatial.distance.cdist(x, y)` for Euclidean
-        distances, or torch code for tensors.
+        It takes k sources and l targets, as arrays of the same library as `Xs`. It returns the k x
+        l costs. Examples are `scipy.spatial.distance.cdist` for Euclidean distances, or torch code
+        for tensors.
     Xs, Xt : arrays, shapes (n, d) and (m, d')
         Source and target points.
 

@@ -15,14 +15,15 @@ from condgrad.transport.solve import TransportResult, beside, solve
 
 @dataclass(frozen=True, eq=False)
 class Divergence:
-    """S = F(a, b) - F(a, a)/2 - F(b, b)/2 with certified bounds, from `divergence`.
+    """The Sinkhorn divergence S with certified bounds, as `transport.divergence` returns it.
 
     Attributes
     ----------
     value : float
-        S of the three plans. If rounding takes it out of the interval, it is moved back.
+        S, computed from the values of the three plans. If rounding takes it out of the interval
+        between the bounds, it is moved back.
     lower_bound, upper_bound : float
-        Bounds on S. The lower bound is at least 0, because S >= 0 is a theorem.
+        Certified bounds on S. The lower bound is at least 0, because S >= 0 always.
     between, source, target : TransportResult
         The plans from sources to targets, from the sources to themselves, and from the targets to
         themselves.
@@ -44,7 +45,7 @@ class Divergence:
 
     @property
     def gap(self) -> float:
-        """The length of the interval."""
+        """`upper_bound - lower_bound`."""
         return self.upper_bound - self.lower_bound
 
     @property
@@ -73,20 +74,20 @@ def divergence(
 ) -> Divergence:
     """The Sinkhorn divergence S = F(a, b) - F(a, a)/2 - F(b, b)/2 for the squared Euclidean cost.
 
-    F(a, b) is the minimum of <C, G> + entropy sum G log G over plans from a to b. Feydy et al.
-    (AISTATS 2019) take the entropy relative to the product of the marginals. This gives the same S,
-    because the difference cancels. S is symmetric and >= 0. It is 0 only for equal measures. Each
-    of the three values is certified. So S lies between lower(a, b) - upper(a, a)/2 - upper(b, b)/2
-    and upper(a, b) - lower(a, a)/2 - lower(b, b)/2.
+    F(a, b) is the minimum of <C, G> + entropy sum G log G over plans from a to b. S is symmetric
+    and >= 0, and it is 0 only for equal measures. Feydy et al. (AISTATS 2019) take the entropy
+    relative to the product of the marginals. This gives the same S, because the difference cancels.
+    The three minima are certified by lower and upper bounds, so S is certified too: it lies between
+    lower(a, b) - upper(a, a)/2 - upper(b, b)/2 and upper(a, b) - lower(a, a)/2 - lower(b, b)/2.
 
     Parameters
     ----------
     Xs, Xt : arrays, shapes (n, d) and (m, d)
-        NumPy arrays or torch tensors.
+        Source and target points: NumPy arrays or torch tensors.
     a, b : arrays, optional
-        Weights of the same mass; uniform of mass 1 by default.
+        Weights with the same sum; uniform with the sum 1 by default.
     entropy : float
-        > 0.
+        Weight of sum G log G, > 0.
     method, tol, max_iter, plan
         As in `transport.solve`, for each of the three problems.
     time_limit : float, optional
@@ -155,18 +156,17 @@ def divergence_loss(
     time_limit: float | None = None,
     plan: str = "auto",
 ) -> Tensor:
-    """The Sinkhorn divergence as a differentiable torch scalar, with the arguments of
-    `transport.loss`.
+    """The Sinkhorn divergence of `transport.divergence`, as a differentiable torch scalar.
 
-    Its gradient in the points is 0 if the measures are equal. The gradient of `transport.loss` is
-    not: it shrinks clouds towards their means.
+    If the two measures are equal, its gradient with respect to the points is 0. The gradient of
+    `transport.loss` is not 0 then: it shrinks clouds towards their means.
 
     Parameters
     ----------
     Xs, Xt, a, b, method, tol, max_iter, time_limit, plan
         As in `transport.loss`, for each of the three problems.
     entropy : float
-        > 0.
+        Weight of sum G log G, > 0.
 
     Returns
     -------
@@ -187,10 +187,10 @@ def divergence_loss(
 
 @dataclass(eq=False)
 class DivergenceLoss:
-    """`divergence_loss` for points that move a little between calls. Each call starts from the
-    potentials of the last one.
+    """A faster `divergence_loss` for points that move a little between calls.
 
-    Values and gradients are those of `divergence_loss`, to the same tolerance.
+    Each call starts from the potentials of the last one. Values and gradients are the same as those
+    of `divergence_loss`, up to the tolerance.
 
     Parameters
     ----------

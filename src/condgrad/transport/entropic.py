@@ -21,13 +21,19 @@ from condgrad.transport.costs import PointCost
 from condgrad.transport.solve import TransportResult
 
 ROUNDS = 6
-"""How often Sinkhorn's algorithm is asked for more accuracy before another method is tried."""
+"""Sinkhorn's algorithm is asked for more accuracy this many times. Then another method is tried."""
 FIRST_SHARE, NEXT_SHARE = 0.3, 0.1
-"""The part of the gap asked for that the first round aims at, and what the next is multiplied by."""
+"""The first round aims at the first share of the requested gap. Each later round multiplies its aim
+by the second number.
+"""
 SELF_ITERATIONS = 60
-"""Averaged iterations of transport from a measure to itself: each halves the error."""
+"""The largest number of averaged iterations of transport from a measure to itself. Each halves the
+error.
+"""
 SELF_SHARE = 1e-2
-"""Their accuracy, in units of the tolerance: the gap is of the order of the error of marginals."""
+"""These iterations end at an error of this share of the tolerance, because the gap is of the order
+of the error of the marginals.
+"""
 
 
 @dataclass(frozen=True)
@@ -87,10 +93,10 @@ def solve_by_sinkhorn(
     start: Potentials | None,
     from_itself: bool = False,
 ) -> TransportResult:
-    """min <C, G> + entropy sum G log G over plans from a to b, by Sinkhorn's algorithm alone.
+    """min <C, G> + entropy sum G log G over plans from a to b, only by Sinkhorn's algorithm.
 
     `start` are potentials of a problem nearby. `from_itself` says that sources and targets are the
-    same: one potential serves both then, which averaged iterations find.
+    same. Then one potential is enough for both, and averaged iterations find it.
     """
     C = cost.dense() if isinstance(cost, PointCost) else double(cost)
     P = sets.Transport(a, b)

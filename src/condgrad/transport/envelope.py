@@ -1,7 +1,7 @@
 """Derivatives of optimal transport in points and weights, as functions of torch's autograd; `loss`
 is their surface.
 
-*The value.* By the envelope theorem the derivative of F* is that of F with the plan held still. For
+*The value.* By the envelope theorem the derivative of F* is that of F with the plan held fixed. For
 the squared Euclidean cost, P = G Xt, Q = G' Xs and Laplacians of gradients U (in P) and V (in Q),
 
     dF*/dXs = 2 (diag(a) Xs - P) + G V,    dF*/dXt = 2 (diag(b) Xt - Q) + G' U,    dF*/da = u,    dF*/db = v.
@@ -9,15 +9,15 @@ the squared Euclidean cost, P = G Xt, Q = G' Xs and Laplacians of gradients U (i
 In a cost that is given itself, dF*/dM = G.
 
 *The plan.* An optimal plan satisfies M(G) + entropy (log G + 1) = u_i + v_j, G 1 = a and G'1 = b,
-where M is the cost and the gradient of the regularisers. So to a change T of M at G and changes da,
-db of the weights the plan answers by the dG, du, dv of
+where M is the cost plus the gradient of the regularisers. Let T be a change of M at G, and da, db
+changes of the weights. Then the changes dG, du, dv of plan and potentials solve
 
     entropy dG / G + H dG = du_i + dv_j - T,    dG 1 = da,    dG'1 = db,
 
-H being the Hessian of the regularisers: the Newton system of the dual at its solution. It is
-self-adjoint, so that the same equations solve the backward problem.
+Here H is the Hessian of the regularisers. This is the Newton system of the dual at its solution. It
+is self-adjoint, so the same equations solve the backward problem.
 
-This module needs torch and is imported where torch is known to be there.
+This module needs torch. It is only imported if torch is there.
 """
 
 from __future__ import annotations

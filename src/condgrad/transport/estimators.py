@@ -27,41 +27,42 @@ from condgrad.transport.regularizers import GroupLasso, Laplacian, Regularizer
 from condgrad.transport.solve import TransportResult, solve
 
 UNLABELLED = -1
-"""The label of samples whose class is not known."""
+"""The label of a sample whose class is not known."""
 LOGARITHMS: dict[str | None, int] = {"log": 1, "loglog": 2}
-"""Norms that take log(1 + C), and how often."""
+"""How often `norm` takes log(1 + C) of the cost C."""
 NORMS = (None, "max", "median", *LOGARITHMS)
 
 ENTROPY = 0.2
-"""entropy="auto" over the spread of the cost: its standard deviation after its row and column means
-are taken off.
+"""entropy="auto" is this number times the spread of the cost.
 
-Row and column means of a cost change no plan, so this is the scale of all that a plan can gain or
-lose by it. For the squared Euclidean cost the spread is 2 sqrt(tr(S_s S_t)), S the covariances: it
-follows the unit of each domain, ignores shifts, and knows nothing of the number of points.
+The spread is the standard deviation of the cost after its row and column means are subtracted.
+These means change no plan, so the spread is the scale of what a plan can gain or lose. For the
+squared Euclidean cost it is 2 sqrt(tr(S_s S_t)), with the covariances S_s and S_t of the two
+domains. So it follows the units of the domains, and does not depend on shifts or on the number of
+points.
 """
 
 LAPLACIAN = 0.03
-"""weight="auto" of `LaplaceTransport`: what each term costs, over the spread of the two domains,
-for a map that takes neighbours onto neighbours.
+"""weight="auto" of `LaplaceTransport` is chosen such that each term costs this share of the spread
+of the two domains, for a map that takes neighbours onto neighbours.
 """
 
 GROUPS = 0.3
-"""weight="auto" of `GroupTransport`: the least value of the regulariser over the spread of the
-cost.
+"""weight="auto" of `GroupTransport` is chosen such that the smallest possible value of the
+regulariser is this share of the spread of the cost.
 """
 
 BLOCK = 1 << 22
-"""Distances held at a time where they are only looked at."""
+"""How many distances are in memory at a time if they need not be kept."""
 
 TENSOR_METRICS = {"euclidean": 2.0, "cityblock": 1.0, "chebyshev": math.inf}
-"""Costs between tensors beside the squared Euclidean one, by the p of their norm."""
+"""Costs between tensors, other than the squared Euclidean one, and the p of their norm."""
 
 
 @dataclass(frozen=True)
 class Domain:
-    """A sample as a measure: its distinct points that carry mass, and where each of the user's
-    points is among them.
+    """A sample as a measure: its distinct points with mass, and which of them each of the user's
+    points is.
     """
 
     X: Array
@@ -69,13 +70,14 @@ class Domain:
     labels: Any
     """The class of each distinct point, or None."""
     index: Any
-    """The distinct point of each of the user's; -1 for those without mass."""
+    """For each of the user's points the number of its distinct point; -1 for a point without mass.
+    """
     share: Any
-    """The part of its distinct point's mass that each of the user's points has."""
+    """For each of the user's points its share of the mass of its distinct point."""
 
     @classmethod
     def of(cls, X: Array, weights: Any, labels: Any) -> Domain:
-        """Copies of a point (of the same class) become one point of their common mass."""
+        """Copies of a point (of the same class) become one point with their total mass."""
         key = (
             host(X)
             if labels is None
@@ -105,7 +107,9 @@ class Domain:
         )
 
     def summed(self, values: Any) -> Any:
-        """The mean of values, a row a point of the user's, over the copies of each distinct point."""
+        """For each distinct point, the mean of the values of its copies; values have a row for each
+        of the user's points.
+        """
         member = scipy.sparse.csr_array(
             (
                 self.share[self.index >= 0],
@@ -116,7 +120,7 @@ class Domain:
         return member @ values
 
     def spread_out(self, values: Array) -> Array:
-        """Rows of distinct points as rows of the user's; 0 for those without mass."""
+        """Values of distinct points as values of the user's points; 0 for points without mass."""
         xp = namespace(values)
         index = xp.asarray(np.maximum(self.index, 0), device=_device(values))
         known = xp.asarray(self.index >= 0, device=_device(values))
@@ -124,14 +128,14 @@ class Domain:
 
 
 class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Fit a plan between two samples, and move points to its barycentres."""
+    """Fit a plan between two samples, and move points to the means of their targets."""
 
     # the names of scikit-learn's X and y here are no metadata, and Xt and yt are
     __metadata_request__fit: ClassVar = {"Xs": UNUSED, "ys": UNUSED, "Xt": True, "yt": True}
     __metadata_request__transform: ClassVar = {"Xs": UNUSED}
 
     classes_cost: float = 10.0
-    """What moving mass between known classes costs, over the largest cost."""
+    """The cost between different known classes, divided by the largest cost."""
 
     # parameters, which every subclass declares
     entropy: float | str
@@ -164,13 +168,14 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         Parameters
         ----------
         Xs : array, shape (n, d)
-            Anything that scikit-learn takes, or a torch tensor. For a tensor, all results are
-            tensors on its device.
+            The sources: anything that scikit-learn takes, or a torch tensor. For a tensor, all
+            results are tensors on its device.
         ys : array, shape (n,), optional
             Classes of the sources, -1 or NaN if unknown.
         Xt : array, shape (m, d)
+            The targets.
         yt : array, shape (m,), optional
-            Classes of the targets, -1 or NaN if unknown. If `ys` and `yt` are given, the cost
+            Classes of the targets, -1 or NaN if unknown. If both `ys` and `yt` are given, the cost
             between different known classes is ten times the largest cost.
         sample_weight, target_weight : arrays, shapes (n,) and (m,), optional
             Weights >= 0 of the sources and of the targets, in any unit; by default all are equal. A
@@ -254,7 +259,7 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         return self.coupling_
 
     def transform(self, X: Any) -> Any:
-        """Move points of the source domain: each by the displacement of its nearest fitted source."""
+        """Move points of the source domain. A new point moves as its nearest fitted source does."""
         check_is_fitted(self, "result_")
         moved = self.result_.barycenters(double(self._target.X))
         return _displaced(self._points(X), self._source.X, moved)
@@ -276,8 +281,8 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         Returns
         -------
         array, shape (m, classes)
-            For each target the part of its mass that comes from each class. The classes are sorted.
-            The row of a target without weight is 0.
+            For each target, the share of its mass that comes from each class. The classes are
+            sorted. The row of a target without weight is 0.
         """
         check_is_fitted(self, "result_")
         members = self._source.summed(_memberships(_labels("ys", ys, len(self.Xs_))))
@@ -320,12 +325,13 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
 
 
 class ByKeyword:
-    """POT's spelling of the arguments, which scikit-learn's wrapping of outputs would not let
-    through.
+    """Methods with POT's names of the arguments.
+
+    The methods that scikit-learn wraps would not accept these names.
     """
 
     def transform(self, Xs: Any) -> Any:
-        """Move points of the source domain: each by the displacement of its nearest fitted source."""
+        """Move points of the source domain. A new point moves as its nearest fitted source does."""
         return super().transform(Xs)  # type: ignore[misc]
 
     def fit_transform(
@@ -635,9 +641,9 @@ class LaplacianParameters:
 
 
 class EntropicTransport(EntropicPlanTransformer):
-    """Transport with entropy alone.
+    """Move the samples of one domain onto another by transport with an entropy.
 
-    All estimators of this kind count copies of a point as one point with their total weight.
+    Copies of a point count as one point with their total weight.
 
     Parameters
     ----------
@@ -649,16 +655,17 @@ class EntropicTransport(EntropicPlanTransformer):
         domains. The plan for "auto" does not depend on units, shifts, the number of points, or
         copies of points.
     metric : str
-        The cost, by its name in `scipy.spatial.distance.cdist`. Tensors have "sqeuclidean",
-        "euclidean", "cityblock" and "chebyshev". With "sqeuclidean", a plan that does not fit into
-        memory is streamed.
+        The cost, by its name in `scipy.spatial.distance.cdist`. For tensors, the names are
+        "sqeuclidean", "euclidean", "cityblock" and "chebyshev". With "sqeuclidean", a plan that
+        does not fit into memory is streamed: it is not stored, but products with it are computed.
     norm : {None, "max", "median", "log", "loglog"}
         Divide the cost by its maximum or median, or take log(1 + cost) once or twice. If you give
         the entropy or the weight as a number, it is in the units of this new cost.
     tol : float
-        Tolerance for the certified gap divided by the scale of the objective, as in
-        `transport.solve`.
+        The fit ends when the certified gap divided by the scale of the objective is at most this
+        number, as in `transport.solve`.
     max_iter : int
+        The largest number of iterations.
     method : str
         As in `transport.solve`.
     time_limit : float, optional
@@ -673,8 +680,9 @@ class EntropicTransport(EntropicPlanTransformer):
     entropy_ : float
         The entropy that was used.
     dual_gap_ : float
-        An upper bound on the distance of the objective from its minimum.
+        The objective is at most this far above its minimum: the certified gap.
     n_iter_ : int
+        The number of iterations.
     result_ : TransportResult
         The answer for the distinct points with weight.
     Xs_, Xt_ : arrays
@@ -692,9 +700,10 @@ class EntropicTransport(EntropicPlanTransformer):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LaplaceTransport(EntropicPlanTransformer, LaplacianParameters):
-    """Transport with entropy and Laplacian: neighbours move together.
+    """Move the samples of one domain onto another such that neighbours move together.
 
-    Both domains are centred for the regulariser, so shifts do not change the plan.
+    The transport has an entropy and a Laplacian regulariser. For the regulariser both domains are
+    centred, so shifts do not change the plan.
 
     Parameters
     ----------
@@ -702,26 +711,27 @@ class LaplaceTransport(EntropicPlanTransformer, LaplacianParameters):
         As in `EntropicTransport`.
     weight : float or "auto"
         Weight of the Laplacian regulariser, as in `transport.Laplacian`. "auto" chooses a weight
-        for each of its two terms. With this weight, a map of neighbours onto neighbours costs 0.03
-        sqrt(tr S_s tr S_t), with the covariances S_s and S_t. For other costs this is multiplied by
-        the spread of the cost divided by the spread of squared distances. The plan does not depend
-        on the units of the domains, the number of points, or copies of points.
-    neighbors : int
-    normalized : bool
+        for each of its two terms, such that the term is 0.03 sqrt(tr S_s tr S_t) for a map of
+        neighbours onto neighbours. S_s and S_t are the covariances of the two domains. This is for
+        squared distances; for another cost it is multiplied by the spread of this cost and divided
+        by the spread of squared distances. The plan for "auto" does not depend on the units of the
+        domains, the number of points, or copies of points.
+    neighbors, normalized
+        As in `transport.Laplacian`.
     source, target : float
         As in `transport.Laplacian`. They also multiply automatic weights.
 
     Attributes
     ----------
     weight_, source_, target_ : float
-        The weights that were used: weight_ * source_ for the term of the sources, weight_ * target_
-        for the targets.
+        The weights that were used: weight_ * source_ for the term of the sources, and
+        weight_ * target_ for the term of the targets.
     coupling_, plan_, entropy_, dual_gap_, n_iter_, result_, Xs_, Xt_
         As in `EntropicTransport`.
 
     Examples
     --------
-    A classifier trained on the moved sources predicts the targets as they are:
+    Train a classifier on the moved sources. It then predicts the classes of the targets:
 
     >>> import condgrad as cg
     >>> from sklearn.neighbors import KNeighborsClassifier
@@ -778,11 +788,11 @@ class LaplaceTransport(EntropicPlanTransformer, LaplacianParameters):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GroupTransport(EntropicPlanTransformer):
-    """Transport with entropy and class groups: all members of a class send mass to the same
-    targets.
+    """Move the samples of one domain onto another such that each class moves as a whole.
 
-    The regulariser is the sum over targets and classes of |G[class, target]|_2. For given marginals
-    it is smallest if all members of a class have the same targets. So it moves a class as a whole.
+    The transport has an entropy and a group regulariser: the sum over targets and classes of
+    |G[class, target]|_2. For given marginals it is smallest if all members of a class have the same
+    targets.
 
     Parameters
     ----------
@@ -790,9 +800,9 @@ class GroupTransport(EntropicPlanTransformer):
         As in `EntropicTransport`.
     weight : float or "auto"
         Weight of the group regulariser; `fit` needs the classes `ys`. The smallest possible value
-        of the sum is sum over classes of |a[class]|_2. "auto" chooses the weight at which this
-        costs 0.3 times the spread of the cost. The plan does not depend on units, the number of
-        points, or copies of points.
+        of the regulariser is the sum over classes of |a[class]|_2. "auto" chooses the weight such
+        that weight times this value is 0.3 times the spread of the cost. The plan for "auto" does
+        not depend on units, the number of points, or copies of points.
 
     Attributes
     ----------

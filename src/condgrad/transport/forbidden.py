@@ -1,20 +1,22 @@
 """Forbidden pairs: +inf in a cost is a pair that may not be matched.
 
-Every engine sees finite costs. A pair that no plan can use has a *barrier* for a cost, and what is
-left is a relaxation: its lower bounds are lower bounds of the problem itself, as every plan that
-avoids these pairs is a plan of it, of the same value. Its answer is moved onto the usable pairs, with
-exact marginals, and F is computed there. Where a barrier was too low for that, a higher one is taken.
+Every engine sees finite costs. A pair that no plan can use gets a large cost, a *barrier*. This is
+a relaxation: every plan that avoids these pairs is a plan of the relaxed problem, with the same
+value. So its lower bounds are lower bounds of the problem itself. Its answer is moved onto the
+usable pairs, with exact marginals, and F is computed there. If the barrier was too low for that, a
+higher one is taken.
 
-*Which pairs are usable?* Not all that are allowed: where the weights leave no choice, allowed pairs
-have mass 0 in every plan, the dual is not attained, and Sinkhorn's iteration crawls. Take one plan
-that avoids the forbidden pairs. In its residual graph an arc leads from i to j where the pair is
-allowed, and back where the plan has mass. An allowed pair has mass in some plan exactly where both of
-its ends are in one strongly connected component: a cycle through it moves mass. Each component has
-the same mass on both sides.
+*Which pairs are usable?* Not all allowed pairs are. If the weights leave no choice, some allowed
+pairs have mass 0 in every plan. Then the dual is not attained, and Sinkhorn's iteration is very
+slow. Take one plan that avoids the forbidden pairs. In its residual graph there is an arc from i to
+j if the pair is allowed, and an arc back if the plan has mass there. An allowed pair has mass in
+some plan exactly if both of its ends are in the same strongly connected component: a cycle through
+the pair moves mass. Each component has the same mass on both sides.
 
 *What if there is no such plan?* Then some sources weigh more than all targets that they may go to
-(Gale 1957; Hall's theorem for weights). The dual prices of the least mass on forbidden pairs are such
-a cut, whose two sums are compared once more, correctly rounded: that is the proof.
+(Gale 1957; Hall's theorem for weights). The dual prices of the smallest mass on forbidden pairs
+show such sources. Their sum and that of their targets are compared once more, correctly rounded:
+this is the proof.
 """
 
 from __future__ import annotations
@@ -38,26 +40,29 @@ from condgrad.streamed_plan import StreamedMatrix, StreamedPlan, tiles
 from condgrad.transport.costs import BlockCost
 
 SAME_MASS, SAME_MASS_FLOAT32 = 1e-12, 1e-6
-"""Sums of weights that differ by less than this part of the mass are equal but for rounding."""
+"""Sums of weights count as equal if they differ by less than this part of the mass."""
 NO_FLOW = 16.0
-"""Rounding units of the mass below which a pair has none."""
+"""A pair counts as unused if its mass is below this many rounding units of the total mass."""
 STEPS_UP, ENTROPIES_UP = 10.0, 1000.0
-"""How far a barrier lies above the largest cost: in ranges of the cost, and in entropies. exp(-746)
-is 0; the rest is for potentials."""
+"""A barrier is above the largest cost by the first number of ranges of the cost, plus the second
+number of entropies. exp(-746) is 0; the rest leaves room for potentials.
+"""
 HIGHER = 30.0
-"""What the next barrier is multiplied by."""
+"""After every second attempt, the barrier is multiplied by this."""
 TIGHTER = 0.1
-"""What the next tolerance is multiplied by: the barrier enlarges the scale that it is of."""
+"""After each attempt, the tolerance is multiplied by this, because the barrier enlarges the scale.
+"""
 ATTEMPTS = 6
 SCALINGS = 50
-"""Scalings of rows and columns before a linear program places the rest."""
+"""Rows and columns are scaled at most this many times. Then a linear program places the rest."""
 STREAMED_SCALINGS = 5
-"""The same for a streamed plan, where each is two passes over all pairs."""
+"""The same for a streamed plan, where each scaling is two passes over all pairs."""
 ROOM = 10.0
-"""The part of a plan that is placed anew, in units of what is missing; and what the next part is
-multiplied by."""
+"""The part of a plan that is placed anew is this many times what is missing. If that is not enough,
+the part is multiplied by this again.
+"""
 EXACT = 1e-14
-"""The part of the mass that may be missing from marginals which are exact but for rounding."""
+"""Marginals count as exact if at most this part of the mass is missing from them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +99,9 @@ def _or_one(values: np.ndarray) -> np.ndarray:
 
 
 def usable_pairs(allowed: np.ndarray, a: Array, b: Array, *, which: str = "") -> Usable:
-    """What plans from a to b can use of the allowed pairs; an `InfeasibleError` where there is none.
+    """The allowed pairs that plans from a to b can use; an `InfeasibleError` if there is no plan.
 
-    `which` names the problem, where it is one of several.
+    `which` names the problem, if it is one of several.
     """
     same_mass = SAME_MASS if precision(a) < 1e-10 else SAME_MASS_FLOAT32
     a = np.asarray(host(a), dtype=np.float64)
@@ -220,9 +225,9 @@ def with_barrier(cost: Array, cells: Array, barrier: float) -> Array:
 def moved_onto(cells: np.ndarray, plan: np.ndarray, cost: np.ndarray, usable: Usable) -> np.ndarray:
     """A plan of exact marginals on the usable cells near one that may have mass elsewhere.
 
-    What is elsewhere is dropped, and rows and columns are scaled in turns. A linear program places
-    what is still missing, together with a small part of the plan, which makes room: weights near a
-    and b can be met by usable pairs as well, and all of the plan is enough in any case.
+    Mass elsewhere is dropped, and rows and columns are scaled in turns. A linear program places
+    the mass that is still missing, together with a small part of the plan, which makes room. If
+    that is not enough, the part grows; the whole plan is always enough.
     """
     polytope = Transport(usable.a, usable.b)
     a = polytope.a

@@ -20,12 +20,12 @@ logger = logging.getLogger(__name__)
 
 
 TREE_DIMENSION, MANY_POINTS = 8, 20_000
-"""Beyond so many dimensions a tree over many points looks at almost all of them: comparing all
-pairs is faster.
+"""In more dimensions than the first number, and for more points than the second, all pairs are
+compared: a tree would look at almost all of them, and be slower.
 """
 TOO_MANY_PAIRS = 1e12
-"""n^2 d from which comparing all pairs takes minutes, so that an approximate index, if installed,
-is used instead.
+"""If n^2 d is larger, comparing all pairs would take minutes. Then an approximate index is used, if
+it is installed.
 """
 
 

@@ -1,5 +1,5 @@
-"""Gromov-Wasserstein transport between two spaces. Each space is given by numbers between its own
-points.
+"""Gromov-Wasserstein transport between two spaces. Each space is given by a number for each pair of
+its points.
 
     F(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl + weight <M, G> + entropy sum G log G,   G a plan from a to b.
 
@@ -39,8 +39,8 @@ from condgrad.transport.solve import (
 )
 
 BOUND_AT_MOST = 1000
-"""Points a side up to which the lower bound is computed unasked, in O(n m (n + m)); beyond, when
-asked for.
+"""If a side has more points, the lower bound is only computed on request: it takes O(n m (n + m))
+operations.
 """
 
 
@@ -48,7 +48,7 @@ class GromovParts(NamedTuple):
     """The terms of F. Their sum is the value."""
 
     structure: float
-    """sum_ijkl L(C1_ik, C2_jl) G_ij G_kl, which is POT's `gw_dist`."""
+    """sum_ijkl L(C1_ik, C2_jl) G_ij G_kl. POT calls it `gw_dist`."""
     features: float
     """weight <M, G>."""
     entropy: float
@@ -78,9 +78,9 @@ class GromovResult(TransportResult):
     result : Result
         The run from the best start. Its `x` is the plan.
     passes : int
-        For a streamed plan, the number of Newton's passes over all pairs of points.
+        For a streamed plan, the number of passes of Newton's method over all pairs of points.
     points : tuple of arrays, optional
-        The points of the two spaces, where they are known.
+        The points of the two spaces, if they are known.
     starts : tuple of StartRecord
         The result of each start. The best one is the answer.
 
@@ -100,7 +100,9 @@ class GromovResult(TransportResult):
 
     @property
     def stationarity(self) -> float:
-        """How far the plan is from a stationary one: no plan lowers F by more, to first order."""
+        """A bound on how far the plan is from a stationary one: to first order, no plan has an F
+        that is lower by more than this.
+        """
         return self.result.stationarity  # type: ignore[return-value]
 
     @property
@@ -120,7 +122,7 @@ class GromovResult(TransportResult):
 
 @dataclass(frozen=True, eq=False)
 class GromovProblem:
-    """f and g, and what the lower bound and the starts need to know of the two spaces."""
+    """f and g, and what the lower bound and the starts need to know about the two spaces."""
 
     spaces: tuple[Any, Any]
     """C1 and C2: arrays, or squared Euclidean costs between points."""
@@ -167,43 +169,45 @@ def gromov(
     callback: Callback | None = None,
     progress: bool = False,
 ) -> GromovResult:
-    """Match two spaces by the numbers within each: a stationary Gromov-Wasserstein plan, with a
-    proof.
+    """Match the points of two spaces by the distances within each: Gromov-Wasserstein transport.
 
-    F(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl + weight <M, G> + entropy sum G log G over plans G
-    from a to b. F is not convex. *Proved*: the plan is stationary up to `stationarity`, and no plan
-    has an F below `lower_bound`. *Not proved*: that no other plan is better. Therefore there are
-    several starts.
+    The objective is F(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl + weight <M, G> + entropy sum G log G
+    over plans G from a to b. F is not convex, so the run has several starts, and you get the best
+    plan found. *Proved*: the plan is stationary up to `stationarity`, and no plan has an F below
+    `lower_bound`. *Not proved*: that no other plan is better.
 
     Parameters
     ----------
     C1, C2 : arrays of shapes (n, n) and (m, m), or `transport.SquaredEuclidean(X, X)` and `SquaredEuclidean(Y, Y)`
-        Distances, similarities or edges within each space, symmetric or not. Between points the
-        linearised cost has low rank. With an entropy, nothing of the size of a plan is then stored.
+        A number for each pair of points of the same space: a distance, a similarity or an edge. The
+        matrices may be asymmetric. If you give points, by `SquaredEuclidean`, and an entropy, the
+        plan can be streamed: nothing of the size of a plan is then stored.
     a, b : arrays, optional
-        Weights >= 0 of the points, of the same mass; uniform of mass 1 by default.
+        Weights >= 0 of the points, with the same sum; uniform with the sum 1 by default.
     entropy : float
-        Weight of sum G log G, 0 for none. Marginals are exact for every entropy.
+        Weight of sum G log G; 0 for none. Marginals are exact for every entropy.
     fused : pair (M, weight), optional
-        Costs between the points of the two spaces, and their weight. M is an array of (n, m) or a
-        cost between points. POT multiplies the structure by alpha and <M, G> by 1 - alpha: this is
-        weight = (1 - alpha)/alpha, and entropy = epsilon/alpha.
+        Costs between the points of the two spaces, and their weight. M is an array of shape (n, m)
+        or a cost between points. POT multiplies the first sum by alpha and <M, G> by 1 - alpha. The
+        same plan has here weight = (1 - alpha)/alpha and entropy = epsilon/alpha.
     loss : {"square", "kl"}
-        L(x, y): (x - y)^2, or x log(x/y) - x + y for numbers >= 0.
+        L(x, y) is (x - y)^2 for "square". It is x log(x/y) - x + y for "kl", which needs numbers >=
+        0.
     starts : int
-        The number of starts; the best result is returned. They are the product of the weights, the
-        plan of the lower bound, matched principal axes with all signs, then random ones.
+        The number of starts; the best result is returned. They come in this order: `start`, if you
+        give one; the product of the weights; the plan of the lower bound, if it is computed; plans
+        that match the principal axes of the two spaces, with all choices of signs; random plans.
     start : optional
         A plan for the first start: an array or an earlier result.
     lower_bound : bool, optional
-        Whether to compute Memoli's third bound, in O(n m (n + m)). By default it is computed up to
-        1000 points on each side.
+        Whether to compute Memoli's third lower bound, in O(n m (n + m)). By default it is computed
+        if neither side has more than 1000 points.
     plan : {"auto", "dense", "streamed"}
         As in `transport.solve`. A streamed plan needs points and an entropy.
     seed : int
-        For random starts.
+        The seed of the random starts.
     tol : float
-        A start ends if its stationarity gap is at most `tol * scale`. `condgrad.certificate`
+        A start ends when its stationarity gap is at most `tol * scale`. `condgrad.certificate`
         defines the scale.
     max_iter : int
         Iterations of each start.
@@ -213,8 +217,8 @@ def gromov(
     Returns
     -------
     GromovResult
-        With `plan`, `value` and its `parts`, `stationarity`, `lower_bound`, the table of `starts`,
-        `trace`, `barycenters`, `apply`.
+        It has `plan`, `value` and its `parts`, `stationarity`, `lower_bound`, a record for each of
+        the `starts`, `trace`, `barycenters` and `apply`.
 
     Examples
     --------
@@ -304,9 +308,7 @@ def _start_plan(start: Any, problem: GromovProblem) -> Any:
     streamed = not problem.on.forms_points
     if isinstance(start, TransportResult):
         if start.shape != problem.on.shape:
-            raise ValueError(
-                f"start is a plan of shape {start.shape}, where {problem.on.shape} is needed"
-            )
+            raise ValueError(f"start must be a plan of shape {problem.on.shape}, got {start.shape}")
         if streamed and start.streamed:
             return start.result.x
         start = start.dense()
@@ -434,16 +436,14 @@ def _features(fused: Any, like: Array, shape: tuple[int, int]) -> tuple[Any, flo
 def _streamed(like: Array, shape: tuple[int, int], entropy: float, M: Any, plan: str) -> bool:
     only_dense = None
     if entropy == 0.0:
-        only_dense = "entropy=0, which asks for linear programs"
+        only_dense = "entropy=0, which needs linear programs"
     elif M is not None and not isinstance(M, PointCost):
         only_dense = "an array of costs in fused"
     return plan_is_streamed(shape, like, plan, only_dense)
 
 
 class LowerBound(NamedTuple):
-    """A number that F of no plan is below, and the plan that it belongs to; None where that is no
-    array.
-    """
+    """A lower bound on F over all plans, and the plan that it belongs to, if that is an array."""
 
     value: float
     plan: Any
@@ -466,19 +466,19 @@ def third_bound(problem: GromovProblem, tol: float) -> LowerBound:
 
 
 class GromovGap(NamedTuple):
-    """What is proved of a given plan.
+    """What `transport.gromov_gap` proves about a given plan.
 
     Attributes
     ----------
     value : float
-        F of the plan after its marginals were made exact.
+        The objective F of `transport.gromov` at the plan, after its marginals were made exact.
     stationarity : float
         An upper bound on how far this plan is from a stationary one.
     scale : float
         The scale of the stationarity gap: |f| + |g| at the plan, or a hundredth of |f| + |g| at the
         product plan, whichever is larger.
     marginal_error : float
-        The largest difference between the marginals of the given plan and a, b.
+        The largest difference between the marginals of the given plan and a and b.
     plan : array
         The plan with exact marginals.
 
@@ -514,7 +514,9 @@ def gromov_gap(
     fused: tuple[Any, float] | None = None,
     loss: str = "square",
 ) -> GromovGap:
-    """How far a plan is from stationary. It may come from any package, such as POT or OTT.
+    """Prove how far a Gromov-Wasserstein plan is from a stationary one.
+
+    The plan may come from any package, such as POT or OTT.
 
     Parameters
     ----------

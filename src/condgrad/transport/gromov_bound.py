@@ -28,8 +28,8 @@ from condgrad.certificate import rounding_noise
 from condgrad.smooth.gromov import loss_parts
 
 CELLS = 2
-"""Cells of the quantile functions, as a multiple of n + m: more make the bound a little better and
-dearer. With 2 it lost 0.1 to 0.8 % for random weights of 7 to 40 points.
+"""The quantile functions have this many times n + m cells. More cells make the bound a little
+better and take longer. With 2 it lost 0.1 to 0.8 % for random weights of 7 to 40 points.
 """
 
 

@@ -23,31 +23,35 @@ class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Match samples of two spaces by the distances within each. The two spaces may have different
     features.
 
-    The plan is proved to be stationary; see `transport.gromov`.
+    This is Gromov-Wasserstein transport. The plan is proved to be stationary; see
+    `transport.gromov`.
 
     Parameters
     ----------
     entropy : float
-        Weight of sum G log G, 0 for none.
+        Weight of sum G log G; 0 for none.
     metric : str
-        Distances within each space, as `scipy.spatial.distance.cdist` names them.
+        The distance within each space, by its name in `scipy.spatial.distance.cdist`.
     loss : {"square", "kl"}
-        How distances are compared.
+        How a distance x in one space is compared with a distance y in the other: (x - y)^2, or
+        x log(x/y) - x + y.
     starts : int
         The number of starts; the best result is kept.
     tol, max_iter, time_limit
         As in `transport.gromov`.
     seed : int
-        For random starts.
+        The seed of the random starts.
 
     Attributes
     ----------
     coupling_, plan_ : array, shape (n, m)
         The plan.
     stationarity_, lower_bound_ : float
-        The two proofs of the plan.
+        The two proofs about the plan, as in `transport.GromovResult`.
     n_iter_ : int
+        The number of iterations of the best start.
     result_ : GromovResult
+        The answer of `transport.gromov`.
     Xs_, Xt_ : arrays
         The points of the fit.
 
@@ -55,7 +59,7 @@ class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     --------
     >>> import numpy as np, condgrad as cg
     >>> Xs = cg.datasets.make_clusters(30).Xs
-    >>> # turned, with a feature more
+    >>> # turned, with one more feature
     >>> Xt = np.column_stack([Xs @ [[0.6, -0.8], [0.8, 0.6]], np.zeros(30)])
     >>> mover = cg.transport.GromovTransport().fit(Xs, Xt=Xt)
     >>> mover.transform(Xs).shape, bool(np.allclose(mover.transform(Xs), Xt))
@@ -122,11 +126,11 @@ class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.coupling_
 
     def transform(self, X: Any) -> Any:
-        """Where points go in the target space: the place of the nearest source, a mean of its
-        targets.
+        """Where points go in the target space.
 
-        The two spaces share no coordinates, so a new point cannot keep its distance to the nearest
-        source.
+        A source goes to the mean of its targets. A new point goes to the same place as its nearest
+        source. It cannot keep its displacement from this source, because the two spaces share no
+        coordinates.
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)

@@ -30,25 +30,26 @@ def gromov_loss(
     max_iter: int = 10_000,
     time_limit: float | None = None,
 ) -> Tensor:
-    """F at the plan that `transport.gromov` finds, with derivatives in C1, C2 and the costs M.
+    """The objective F of `transport.gromov` at the plan it finds, as a differentiable torch scalar.
 
-    The derivative keeps the plan fixed, and no iterations are unrolled. If the plan is a strict
-    local minimiser that moves smoothly with the data, the envelope theorem holds: this is the
-    derivative of F along this branch of stationary plans. It is *not* the derivative of the global
-    minimum. It is not proved that no other plan is better, and if another start wins, the value
-    jumps to another branch. In an optimiser, start each step from the last plan (`start=`,
-    `starts=1`).
+    There are derivatives with respect to C1, C2 and the costs M of `fused`. They keep the plan
+    fixed; no iterations are unrolled. This is right if the plan is a strict local minimiser that
+    moves smoothly with the data: by the envelope theorem, it is then the derivative of F along this
+    branch of stationary plans. It is *not* the derivative of the global minimum. If another start
+    wins, the value jumps to another branch. So in an optimiser, start each step from the last plan
+    (`start=`, `starts=1`).
 
     Parameters
     ----------
     C1, C2 : tensors, shapes (n, n) and (m, m)
-        Numbers within each space, such as `torch.cdist(X, X)`. Gradients flow back to X.
+        A number for each pair of points of the same space, such as `torch.cdist(X, X)`. Gradients
+        flow back to X.
     a, b : optional
-        Weights, without a gradient.
+        Weights. They have no gradient.
     entropy, fused, loss, starts, start, max_iter, time_limit
         As in `transport.gromov`. M of `fused` may require a gradient.
     tol : float
-        Tolerance for the stationarity gap. A run that does not reach it warns.
+        Tolerance for the stationarity gap divided by its scale. A run that does not reach it warns.
 
     Returns
     -------

@@ -2,7 +2,7 @@
 of a plan.
 
 f sees of a plan G how the principal axes of the two spaces are matched, W_kl = <phi_k psi_l', G>.
-The product of the weights has W = 0, which is a saddle where the data are symmetric. A guess
+The product of the weights has W = 0, which is a saddle point if the data are symmetric. A guess
 matches axis k with axis k, with a sign each, or all axes at random.
 """
 
@@ -29,11 +29,13 @@ from condgrad.smooth.gromov import GromovPoints, GromovWasserstein
 from condgrad.streamed_plan import UnformedCost
 
 MOST_AXES = 3
-"""Axes that are matched: their signs make eight starts."""
+"""The largest number of principal axes that are matched. Their signs make eight starts."""
 SUBSPACE_STEPS = 8
-"""Steps of the subspace iteration for the axes of an array; a start need not be exact."""
+"""The number of steps of the subspace iteration for the axes of an array. A start need not be
+exact.
+"""
 LOOSE = 0.05
-"""How far a start may be from the oracle's minimum, in units of the size of f."""
+"""The oracle's plan for a start may miss its minimum by this share of the size of f."""
 
 
 class NamedStart(NamedTuple):

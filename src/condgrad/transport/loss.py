@@ -29,13 +29,13 @@ Tensor = Any
 
 
 class GradientError(NamedTuple):
-    """Bounds on the errors of the gradients in the points, in the Frobenius norm.
+    """Bounds on the errors of the gradients with respect to the points, in the Frobenius norm.
 
     Attributes
     ----------
     Xs, Xt : float
-        Bounds for the gradients in sources and targets. They are infinite for entropy = 0, and NaN
-        if you gave a cost and no points.
+        Bounds for the gradients with respect to sources and targets. They are infinite for entropy
+        = 0, and NaN if you gave a cost and no points.
 
     Examples
     --------
@@ -60,11 +60,11 @@ class CertifiedLoss:
     result : TransportResult
         The plan and its certificate, without gradients.
     gradient_error : GradientError
-        A bound on the errors of both gradients in the points. It follows from the gap, and is
-        infinite for entropy = 0.
+        Bounds on the errors of the two gradients with respect to the points. They follow from the
+        gap, and are infinite for entropy = 0.
     plan_error : float
-        A bound on the sum of |G - G*|, which is the error of the gradient in the cost. It is
-        infinite for entropy = 0.
+        A bound on the sum of |G - G*|, where G is the plan and G* the optimal plan. This is the
+        error of the gradient with respect to the cost. It is infinite for entropy = 0.
 
     Examples
     --------
@@ -97,33 +97,36 @@ def loss(
     plan: str = "auto",
     start: Any = None,
 ) -> Tensor:
-    """The minimum of <C, G> + entropy sum G log G + regularisers, with its derivatives. C_ij is
-    |Xs_i - Xt_j|^2, or any cost.
+    """The minimum of the transport problem, as a torch scalar with first and second derivatives.
 
-    No iterations are unrolled. The problem is solved, and the envelope theorem gives the gradient,
-    with two more products with the plan. A second derivative takes one solve with the Newton system
-    at the solution. It works for entropy alone and with Laplacians. Everything is computed in
-    float64, and returned in the precision of Xs.
+    The minimum is that of <C, G> + entropy sum G log G + regularisers over plans G from a to b. The
+    cost C_ij is |Xs_i - Xt_j|^2, or any cost that you give. No iterations are unrolled: the problem
+    is solved, and the envelope theorem gives the gradient from two more products with the plan. A
+    second derivative takes one solve with the Newton system at the solution. Second derivatives
+    work for an entropy alone, and with Laplacians. Everything is computed in float64, and returned
+    in the precision of Xs.
 
     Parameters
     ----------
     Xs, Xt : tensors, shapes (n, d) and (m, d)
         Source and target points, on one device.
     a, b : tensors, optional
-        Weights of the same mass; uniform of mass 1 by default. For unequal masses there is no plan,
-        so derivatives need a convention: both masses are first scaled to their geometric mean. With
-        G = exp((u_i + v_j - M_ij)/entropy - 1) the derivatives are then u and v, and their free
-        constant is such that <a, u> = <b, v>. The convention does not matter for directions that
-        keep the masses, or that scale both. Weights that require a gradient must be positive.
+        Weights with the same sum; uniform with the sum 1 by default. Weights that require a
+        gradient must be positive. Their gradients are the potentials u and v with plan = exp((u_i +
+        v_j - M_ij)/entropy - 1), where M is the cost plus the gradient of the regularisers. This
+        determines u and v up to a constant, which is chosen such that <a, u> = <b, v>. The constant
+        only matters if a step changes sum a and sum b by different factors. Then it means that both
+        weights are first scaled to the geometric mean of their sums.
     cost : tensor, shape (n, m), optional
-        A cost in place of points, for example the output of a network. Its gradient is the plan. A
-        pair with a cost of +inf may not be matched, and its gradient is 0.
+        A cost in place of points, for example the output of a network. The gradient with respect to
+        it is the plan. A pair with a cost of +inf may not be matched, and its gradient is 0.
     entropy : float
-        Weight of sum G log G, >= 0. For 0 the gradient belongs to one of the optimal plans.
+        Weight of sum G log G, >= 0. For 0 there may be several optimal plans; the gradient belongs
+        to one of them.
     regularizers : sequence
-        As in `transport.solve`. Laplacians keep their graphs, and their points follow Xs and Xt;
-        with a cost, the points stay. To avoid building the graphs in each call, give a
-        `smooth.TransportLaplacian`, or a Laplacian with `Ls` and `Lt`.
+        As in `transport.solve`. A Laplacian keeps its graphs, but its points are replaced by Xs and
+        Xt; if you give a cost, its own points are used. To avoid building the graphs in each call,
+        give a `smooth.TransportLaplacian`, or a Laplacian with `Ls` and `Lt`.
     method, tol, max_iter, time_limit, plan, start
         As in `transport.solve`. A run that does not reach `tol` warns. A streamed plan is not
         stored for a gradient, but it is stored for second derivatives.
@@ -143,7 +146,7 @@ def loss(
     >>> Xs.grad.round(decimals=3).tolist()  # each source is pulled to the target it is matched with
     [[-3.0], [-3.0]]
 
-    Any cost; its gradient is the plan:
+    For a given cost, the gradient is the plan:
 
     >>> M = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64, requires_grad=True)
     >>> cg.transport.loss(cost=M, entropy=0.01).backward()
@@ -171,11 +174,12 @@ def certified_loss(
     plan: str = "auto",
     start: Any = None,
 ) -> CertifiedLoss:
-    """`loss` with its certificate.
+    """`loss` with its certificate, and with bounds on the errors of the gradients.
 
-    The entropy is strongly convex. So a plan G with value within the gap of F* has |G - G*|_1 <=
-    sqrt(2 mass gap / entropy), by Pinsker's inequality. The gradients are linear in the plan,
-    except for the quadratic part of Laplacians. So this bounds their error; see `GradientError`.
+    The bounds follow from the gap. By Pinsker's inequality, a plan G with this gap has |G - G*|_1
+    <= sqrt(2 mass gap / entropy), where G* is the optimal plan. The gradients are linear in the
+    plan, except for the quadratic part of Laplacians. So this bounds their error; see
+    `GradientError`.
 
     Parameters
     ----------
@@ -215,10 +219,11 @@ def barycentric_map(
     plan: str = "auto",
     start: Any = None,
 ) -> Tensor:
-    """Where each source goes: diag(1/a) G Y, differentiable in points, weights and Y.
+    """Where each source goes: the torch tensor diag(1/a) G Y for the optimal plan G.
 
-    The derivative of the plan comes from the implicit function theorem, by one solve with the
-    Newton system at the solution. Its error is of the order of the square root of the gap.
+    Y are the targets, or other values. The map is differentiable with respect to the points, the
+    weights and Y. The derivative of the plan comes from the implicit function theorem, by one solve
+    with the Newton system at the solution. Its error is of the order of the square root of the gap.
 
     Parameters
     ----------
@@ -227,7 +232,7 @@ def barycentric_map(
     entropy : float
         Weight of the entropy, > 0.
     values : tensor, shape (m, k), optional
-        Y, with a row for each target; by default the targets themselves.
+        Y, with a row for each target. By default Y are the targets themselves.
     regularizers : sequence
         Laplacians, as in `loss`.
 
@@ -263,7 +268,7 @@ def barycentric_map(
 
 
 MOST_PAIRS = 16_000_000
-"""Pairs up to which a loss forms the cost without asking how much memory is free."""
+"""Up to this many pairs, a loss stores the cost without asking how much memory is free."""
 
 
 class LossOptions(NamedTuple):
@@ -475,7 +480,7 @@ def _points(name: str, X: Any, beside: Tensor | None) -> Tensor:
     if not X.dtype.is_floating_point:
         raise TypeError(f"{name} must be of a floating-point dtype, got {X.dtype}")
     if beside is not None and X.device != beside.device:
-        raise ValueError(f"{name} is on {X.device} and must be on {beside.device}, like the others")
+        raise ValueError(f"{name} must be on {beside.device}, like the others, got {X.device}")
     if not all_finite(X.detach()):
         raise ValueError(f"{name} must be finite, got NaN or infinite entries")
     return X
@@ -493,9 +498,7 @@ def _weights(name: str, weights: Any, X: Tensor, axis: int) -> Tensor:
             f"{name} must have {n} weights, one for each point, got shape {tuple(weights.shape)}"
         )
     if weights.device != X.device:
-        raise ValueError(
-            f"{name} is on {weights.device} and must be on {X.device}, like the points"
-        )
+        raise ValueError(f"{name} must be on {X.device}, like the points, got {weights.device}")
     return weights.double()
 
 
@@ -533,8 +536,8 @@ def _divided(
         of_target = len(part.Xt)
         if (of_source, of_target) != (len(Xs), len(Xt)):
             raise ValueError(
-                f"regularizers[{k}] has graphs of {of_source} and {of_target} points where Xs and "
-                f"Xt have {len(Xs)} and {len(Xt)}"
+                f"regularizers[{k}] must have graphs of {len(Xs)} and {len(Xt)} points, like Xs and Xt, "
+                f"got {of_source} and {of_target}"
             )
         laplacians.append(part.with_points(Xs, Xt))
     return tuple(laplacians), tuple(others)

@@ -1,4 +1,4 @@
-"""Regularisers of a plan: each makes a smooth part for a problem of n x m."""
+"""Regularisers of a plan. Each makes a smooth part f for a plan of n x m."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ class Regularizer(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class Laplacian:
-    """weight * (source tr(Xt' G' Ls G Xt) + target tr(Xs' G Lt G' Xs)): neighbours move together,
-    in both directions.
+    """A regulariser for `transport.solve` under which neighbours move together.
+
+    It is weight * (source tr(Xt' G' Ls G Xt) + target tr(Xs' G Lt G' Xs)) with Laplacians Ls and Lt
+    of the neighbour graphs of sources and targets. The first term is small if neighbouring sources
+    go to nearby places. The second is small if neighbouring targets come from nearby places.
 
     Parameters
     ----------
@@ -30,7 +33,8 @@ class Laplacian:
     neighbors : int
         Number of neighbours of each point in the symmetric nearest-neighbour graphs.
     normalized : bool
-        True for the symmetric-normalised Laplacians I - D^-1/2 W D^-1/2, False for the raw D - W.
+        True for the symmetric normalised Laplacians I - D^-1/2 W D^-1/2, False for D - W. W is the
+        matrix of the graph, and D is diagonal with the row sums of W.
     source, target : float
         Weights of the two terms (lambda_s and lambda_t in the paper). 0 removes a term.
     Ls, Lt : matrices, optional
@@ -69,8 +73,8 @@ class Laplacian:
 
     @cached_property
     def graphs(self) -> tuple[Any, Any]:
-        """The two Laplacian matrices. They are made at the first use and kept: for many points they
-        take as long as a solve.
+        """The two Laplacian matrices. They are computed at the first use and then kept, because for
+        many points they take as long as a solve.
         """
         return self._laplacian("s", self.Xs, self.Ls, self.Ws), self._laplacian(
             "t", self.Xt, self.Lt, self.Wt
@@ -107,8 +111,10 @@ class Laplacian:
 
 @dataclass(frozen=True, repr=False)
 class GroupLasso:
-    """weight * sum over targets and classes of |G[class, target]|_2: each target gets mass from one
-    class.
+    """A regulariser for `transport.solve` under which each target gets mass from one class.
+
+    It is weight * sum over targets and classes of |G[class, target]|_2. G[class, target] has the
+    entries of the plan from all sources of this class to this target.
 
     Parameters
     ----------

@@ -64,10 +64,10 @@ SMALL_ON_DEVICE = 4_000_000
 
 @dataclass(frozen=True, repr=False, eq=False)
 class TransportResult(AnswerOfRun):
-    """A plan with exact marginals and the proof of how good it is.
+    """A plan with exact marginals, and the proof of how good it is.
 
-    The plan is an array, or it is streamed. A streamed plan is not stored: only factors of its
-    logarithm are, and products with the plan are computed from them.
+    The plan is an array, or it is streamed. A streamed plan is not stored. Only factors of its
+    logarithm are stored, and products with the plan are computed from them.
 
     Attributes
     ----------
@@ -76,8 +76,8 @@ class TransportResult(AnswerOfRun):
     result : Result
         The run, whose `x` is the plan.
     passes : int
-        How often Newton's method went over all pairs of points. One pass multiplies the plan with
-        at most 32 columns.
+        The work of Newton's method on a streamed plan. One pass goes over all pairs of points and
+        multiplies the plan with at most 32 columns.
     points : tuple of arrays, optional
         Source and target points, if the cost or a regulariser has them.
 
@@ -99,7 +99,7 @@ class TransportResult(AnswerOfRun):
 
     @property
     def streamed(self) -> bool:
-        """Whether the plan is streamed."""
+        """Whether the plan is streamed, so not an array."""
         return not is_formed(self.result.x)
 
     @property
@@ -129,17 +129,17 @@ class TransportResult(AnswerOfRun):
         return self.result.x.rows(indices) if self.streamed else self.plan[indices, :]
 
     def dense(self) -> Array:
-        """The whole plan as an array of n x m, however large."""
+        """The whole plan as an array of n x m, even if it is very large."""
         return self.result.x.dense() if self.streamed else self.plan
 
     @cached_property
     def potentials(self) -> Potentials:
         """The row and column potentials u and v, computed at the first use.
 
-        They belong to the problem that is linearised at the plan. With M = cost + gradient of the
-        regularisers, plan_ij is about exp((u_i + v_j - M_ij)/entropy). Points without weight have
-        -inf. For entropy = 0 the potentials are optimal dual variables, u_i + v_j <= M_ij, also for
-        points without weight.
+        Let M be the cost plus the gradient of the regularisers at the plan. Then plan_ij is about
+        exp((u_i + v_j - M_ij)/entropy). Points without weight have the potential -inf. If the
+        entropy is 0, the potentials are optimal dual variables of the linear problem with the cost
+        M: u_i + v_j <= M_ij, also for points without weight.
         """
         if self.streamed:
             origin = self.result.x.origin
@@ -162,10 +162,11 @@ class TransportResult(AnswerOfRun):
         return self.structure.cost_of(self.result.x)
 
     def barycenters(self, Y: Array) -> Array:
-        """Where each source goes: the mean of Y, weighted by the source's row of the plan. Y has a
-        row for each target.
+        """Where each source goes: the mean of the rows of Y, weighted by the source's row of the
+        plan.
 
-        The row of a source without weight is NaN.
+        Y has a row for each target; it may be the target points. The answer has a row for each
+        source. The row of a source without weight is NaN.
         """
         mass = (self.result.x.a if self.streamed else self.plan.sum(1))[:, None]
         return self.apply(Y) / namespace(mass).where(mass > 0.0, mass, math.nan)
@@ -207,7 +208,7 @@ class TransportResult(AnswerOfRun):
 
 
 def beside(name: str, values: Any, like: Array, *, ndim: int) -> Array:
-    """A user's array, converted to the library and device of the problem; its precision is kept."""
+    """A user's array in the library and on the device of the problem. Its precision is kept."""
     values = floating(name, values, ndim=ndim)
     if is_torch(like):
         return namespace(like).asarray(values, device=like.device)
@@ -262,8 +263,9 @@ def _checked(regularizers: Any) -> Sequence[Regularizer]:
 
 
 def with_cost_first(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
-    """The function, with an error for calls as POT has them: weights first, or the entropy without
-    its name. The error shows the right call.
+    """The function, with a helpful error for calls in POT's form.
+
+    POT takes the weights first, and the entropy without its name. The error shows the right call.
     """
 
     @functools.wraps(function)
@@ -306,24 +308,26 @@ def solve(
     callback: Callback | None = None,
     progress: bool = False,
 ) -> TransportResult:
-    """Solve a regularised transport problem, with a certificate.
+    """Find the best transport plan: minimise <C, G> + entropy sum G log G + regularisers.
 
-    For many small problems at once see `transport.solve_batch`.
+    C is the cost, and the plan G has the row sums a and the column sums b. The plan comes with a
+    certificate. For many small problems at once see `transport.solve_batch`.
 
     Parameters
     ----------
     cost : array of shape (n, m), or a cost between points
-        An array, or `transport.SquaredEuclidean(Xs, Xt)`, `transport.LowRank(A, B)`,
-        `transport.cosine(Xs, Xt)`, `transport.BlockCost(function, Xs, Xt)`; these are not stored as
-        arrays. The plan has the library (NumPy or torch) and the device of the cost; weights,
-        coordinates and the start are converted to them. A pair with a cost of +inf, in an array or
-        from the function of a `BlockCost`, may not be matched: the plan is exactly 0 there.
+        Costs between points are `transport.SquaredEuclidean(Xs, Xt)`, `transport.LowRank(A, B)`,
+        `transport.cosine(Xs, Xt)` and `transport.BlockCost(function, Xs, Xt)`. They are not stored
+        as arrays. A pair with a cost of +inf may not be matched: the plan is exactly 0 there. Such
+        costs may be in an array, or come from the function of a `BlockCost`. The plan has the
+        library (NumPy or torch) and the device of the cost. Weights, coordinates and the start are
+        converted to them.
     a, b : arrays, optional
         Weights >= 0 of sources and targets, with the same sum. By default they are uniform with the
         sum 1.
     entropy : float
-        Weight of sum G log G. With 0 the method is the plain conditional gradient, whose oracle
-        solves linear programs.
+        The weight of sum G log G. If it is 0, the method is the plain conditional gradient, and
+        each iteration solves a linear program.
     regularizers : sequence
         `transport.Laplacian`, `transport.GroupLasso`, or any smooth function of the plan
         (`condgrad.smooth`).
@@ -332,31 +336,33 @@ def solve(
     memory : int, optional
         As in `condgrad.minimize`. Only "cgs" and "cg" with exact steps use it; their default is 3.
     plan : {"auto", "dense", "streamed"}
-        "dense" makes an array of n x m. "streamed" stores only factors, in memory O((n + m) d), and
-        computes products with the plan from them. "auto" streams a cost between points if an array
-        is slower or does not fit into memory. A streamed plan needs an entropy, no regularisers
-        other than one Laplacian, and the method "newton", "cgs" or "auto".
+        "dense" makes an array of n x m. "streamed" stores only factors of the plan, in memory
+        O((n + m) d), and computes products with the plan from them. This needs a cost between
+        points, an entropy > 0, no regulariser except one Laplacian, and the method "newton", "cgs"
+        or "auto". "auto" chooses a streamed plan if that is possible, and an array is slower or
+        does not fit into memory.
     start : optional
-        Where to start: a plan, a pair of potentials (u, v), or an earlier `TransportResult`. If the
-        result belongs to other points, each new point takes a mean of the values of its neighbours
-        among these points.
+        Where to start: a plan, a pair of potentials (u, v), or an earlier `TransportResult`. The
+        earlier result may belong to other points. Then each new point starts from a mean of the
+        values at the nearest old points.
     engine : str
         The solver of linear programs, if one is needed, as in `sets.Transport`.
     workers : distributed.Client, optional
         A Dask cluster that computes the products with a streamed plan. The rows of the plan are
-        divided among its workers. This process holds O((n + m) d) numbers, and the certificate is
-        the same. If a worker is lost, its rows are divided among the others.
+        divided among its workers. If a worker is lost, its rows are divided among the others. This
+        process holds O((n + m) d) numbers. The certificate is as strong as without workers.
 
     Returns
     -------
     TransportResult
-        A plan with exact marginals and `lower_bound <= F* <= value`, for every status.
+        A plan with exact marginals and `lower_bound <= F* <= value`, for every status. F is the
+        objective.
 
     Raises
     ------
     InfeasibleError
-        If no plan avoids the pairs of infinite cost. It names some sources, and all targets that
-        they may go to: these targets weigh less.
+        If every plan needs a pair of infinite cost. The error names some sources whose allowed
+        targets have a smaller total weight.
 
     Examples
     --------
@@ -527,7 +533,7 @@ def _only_dense(
     if len(laplacians) > 1:
         return "more than one Laplacian"
     if entropy == 0.0:
-        return "entropy=0, which asks for linear programs"
+        return "entropy=0, which needs linear programs"
     if method not in ("auto", "newton", "cgs"):
         return f"method={method!r}"
     if memory or not isinstance(step, Exact | OpenLoop):
@@ -540,8 +546,8 @@ def _streams(cost: Any, plan: str, only_dense: str | None) -> bool:
     if not isinstance(cost, PointCost):
         if plan == "streamed":
             raise ValueError(
-                "plan='streamed' needs a cost between points, such as transport.SquaredEuclidean(Xs, Xt): an array "
-                "of costs is as large as the plan already"
+                "plan='streamed' needs a cost between points, such as transport.SquaredEuclidean(Xs, Xt), "
+                "got an array, which is as large as the plan itself"
             )
         return False
     return plan_is_streamed(cost.shape, cost.arrays[0], plan, only_dense)
@@ -550,8 +556,10 @@ def _streams(cost: Any, plan: str, only_dense: str | None) -> bool:
 def plan_is_streamed(
     shape: tuple[int, int], like: Array, plan: str, only_dense: str | None
 ) -> bool:
-    """Whether a plan between points is streamed. `only_dense` is the part of the problem that needs
-    a dense plan; an error if the user asks for a streamed plan all the same.
+    """Whether a plan between points is streamed.
+
+    `only_dense` is the part of the problem that needs a dense plan, or None. It is an error if the
+    user asks for a streamed plan all the same.
     """
     n, m = shape
     bytes_of_plan = 8 * n * m
@@ -569,7 +577,7 @@ def plan_is_streamed(
     if only_dense is not None:
         if not fits:
             raise MemoryError(
-                f"a streamed plan does not work with {only_dense}, and {size}, where "
+                f"a streamed plan does not work with {only_dense}, and a dense one does not fit: {size}, but only "
                 f"{free / 2**30:.3g} GB are free: use fewer points, or plan='dense' to try it"
             )
         return False

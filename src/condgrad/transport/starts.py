@@ -1,10 +1,10 @@
 """Where a transport problem starts: plans, potentials, results between other points, and coarse
 levels of its own.
 
-A dual point (v, P, Q) between some points is carried to others by inverse-distance means of the
-nearest neighbours: of v, and of the mean destinations P/a and origins Q/b. Such fields are rough,
-and a stiff Laplacian answers to roughness: so the moments are smoothed by (I + 16 L)^-1. The path
-is entered as late as the carried point allows.
+A dual point (v, P, Q) between some points is carried to other points by inverse-distance means of
+the nearest neighbours: means of v, of the mean destinations P/a and of the mean origins Q/b. Such
+fields are rough, and a stiff Laplacian makes roughness expensive. So the moments are smoothed by (I
++ 16 L)^-1. The path is entered as late as the carried point allows.
 """
 
 from __future__ import annotations
@@ -47,18 +47,20 @@ if TYPE_CHECKING:
     from condgrad.transport.solve import TransportResult
 
 NEIGHBORS = 4
-"""Points that a carried value is the mean of."""
+"""A carried value is the mean of the values at this many points."""
 SMOOTHING = 16.0
 COARSER = 10
-"""How many points a coarse level has one for."""
+"""A coarse level has one point for every so many points."""
 LARGE = 30_000
-"""Points a side from which on a coarse level pays."""
+"""If a side has fewer points, no coarse level is used, because it would not save time."""
 COARSE_TOL = 1e-4
 FEW_DIMENSIONS = 3
-"""Dimensions in which a tenth of the points still has near neighbours of all."""
+"""In more dimensions no coarse level is used: many points would have no near neighbour among a
+tenth of the points.
+"""
 SELF_ACCURACY, SELF_ITERATIONS = 1e-12, 100
-"""The error of marginals at which a self transport ends, and iterations at most; halving it takes
-one.
+"""A transport from a measure to itself ends at the first number as error of its marginals, or after
+the second number of iterations. Each iteration halves the error.
 """
 
 
@@ -158,9 +160,7 @@ def _checked_plan(plan: Array, problem: TransportProblem, shape: tuple[int, int]
     on = problem.g.on
     space = problem.f.space
     if tuple(plan.shape) != shape:
-        raise ValueError(
-            f"start has the shape {tuple(plan.shape)} and must have that of the cost, {shape}"
-        )
+        raise ValueError(f"start must have the shape of the cost, {shape}, got {tuple(plan.shape)}")
     plan = space.hold(space.xp.asarray(plan, device=space.device))
     off = super(StreamedTransport, on).violation(plan) if problem.streamed else on.violation(plan)
     if off > membership_tolerance(plan) * on.scale:
@@ -226,9 +226,9 @@ def carried(start: TransportResult, problem: TransportProblem) -> DualStart:
     """A result between other points as a dual point of this problem."""
     if start.points is None or problem.points is None:
         raise ValueError(
-            "start is a result of another shape or other weights, and the points of "
-            f"{'it' if start.points is None else 'this problem'} are not known to carry it by: give a cost between "
-            "points, such as transport.SquaredEuclidean(Xs, Xt), or a Laplacian"
+            "start is a result of another shape or with other weights. To carry it over, both problems need points, and "
+            f"those of {'start' if start.points is None else 'this problem'} are not known: give a cost between points, "
+            "such as transport.SquaredEuclidean(Xs, Xt), or a Laplacian"
         )
     on = problem.g.on
     before = start.structure.on
@@ -237,9 +237,9 @@ def carried(start: TransportResult, problem: TransportProblem) -> DualStart:
     for which, known, wanted in (("sources", from_s, to_s), ("targets", from_t, to_t)):
         if known.shape[1] != wanted.shape[1]:
             raise ValueError(
-                f"start is a result whose {which} have the shape {tuple(known.shape)}, and those of "
-                f"this problem have {tuple(wanted.shape)}: near points carry it over, which need as "
-                "many coordinates in both; leave start out, or solve with such points first"
+                f"start is a result whose {which} have the shape {tuple(known.shape)}, but those of "
+                f"this problem have {tuple(wanted.shape)}: it is carried over between near points, so "
+                "both need the same number of coordinates; leave start out"
             )
     by_row = Carrier.of(from_s, to_s)
     by_column = Carrier.of(from_t, to_t)
@@ -325,11 +325,11 @@ def self_start(problem: TransportProblem, cost: Any) -> tuple[Array, Array] | No
     """The potentials of transport from a measure to itself with entropy alone; None for every other
     problem.
 
-    There both potentials are one u, the fixed point of T(u)_i = e (log a_i - log sum_j exp((u_j -
-    C_ij)/e)). The derivative of T is minus a Markov matrix, whose eigenvalues are between 0 and 1
-    where exp(-C/e) is a positive kernel, as it is for squared distances. So u -> (u + T(u))/2
-    halves the error at least, whatever the entropy (Knight, Ruiz and Ucar, SIAM J. Matrix Anal.
-    Appl. 35, 2014; Feydy et al., AISTATS 2019).
+    There both potentials are the same u, the fixed point of T(u)_i = e (log a_i - log sum_j
+    exp((u_j - C_ij)/e)). The derivative of T is minus a Markov matrix. Its eigenvalues are between
+    0 and 1 if exp(-C/e) is a positive kernel, as for squared distances. So u -> (u + T(u))/2 at
+    least halves the error, whatever the entropy (Knight, Ruiz and Ucar, SIAM J. Matrix Anal. Appl.
+    35, 2014; Feydy et al., AISTATS 2019).
     """
     on = problem.g.on
     g = problem.g
@@ -373,10 +373,11 @@ def coarse_start(
     regularizers: Sequence[Any],
     solve: Callable[..., TransportResult],
 ) -> DualStart | None:
-    """The dual point of a tenth of the points, solved loosely and carried over; None where that
-    would not help.
+    """The dual point of a tenth of the points, solved loosely and carried over. None if that would
+    not help.
 
-    The weight of the Laplacian follows: as neighbours are farther apart, a smooth field costs more.
+    The weight of the Laplacian is adapted: among fewer points neighbours are farther apart, and a
+    smooth field costs more.
     """
     on = problem.g.on
     n = on.a.shape[0]

@@ -1,4 +1,4 @@
-"""Transport of a part of the mass: a given part, or marginals relaxed by a penalty."""
+"""Transport of a part of the mass: of a given mass, or with a penalty for wrong marginals."""
 
 from __future__ import annotations
 
@@ -44,16 +44,20 @@ from condgrad.transport.regularizers import Regularizer
 from condgrad.transport.solve import beside
 
 STARVED = 1e-3
-"""The share of what it should have below which a column has lost touch with the plan."""
+"""If a column has less than this share of the mass that it should have, a Sinkhorn step is taken
+instead of a Newton step.
+"""
 LARGEST_EXPONENT = 500.0
-"""What exp does not overflow at, nor its products. Where a potential leads farther, the bound is
-said to be -inf.
+"""exp of this does not overflow, nor do products of such numbers. If a potential leads to larger
+exponents, the bound is -inf.
 """
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class RelaxedPlan(AnswerOfRun):
-    """A plan that moves a part of a and b, with its proof.
+    """A plan whose marginals may differ from a and b, with its proof.
+
+    `transport.partial` and `transport.unbalanced` return it.
 
     Attributes
     ----------
@@ -97,7 +101,9 @@ class RelaxedPlan(AnswerOfRun):
         return self.plan.T @ Y
 
     def barycenters(self, Y: Array) -> Array:
-        """Where the mass of each source goes: its mean. It is NaN for a source that sends nothing."""
+        """Where each source goes: the mean of the rows of Y, weighted by the source's row of the
+        plan. It is NaN for a source that sends nothing.
+        """
         mass = self.sources[:, None]
         return self.apply(Y) / namespace(mass).where(mass > 0.0, mass, math.nan)
 
@@ -123,19 +129,22 @@ def partial(
     callback: Callback | None = None,
     progress: bool = False,
 ) -> RelaxedPlan:
-    """The best plan that moves a given mass: min <C, G> + entropy sum G log G + regularisers, with
-    G 1 <= a, G'1 <= b.
+    """The best plan that moves a given part of the mass.
+
+    It minimises <C, G> + entropy sum G log G + regularisers over plans G >= 0 with row sums <= a,
+    column sums <= b, and the sum `mass`.
 
     Parameters
     ----------
     cost : array, shape (n, m)
+        The cost C of each pair.
     a, b : arrays, optional
-        Weights >= 0; their masses may differ. Uniform of mass 1 by default.
+        Weights >= 0. Their sums may differ. Uniform with the sum 1 by default.
     mass : float
-        sum G: above 0, and at most the smaller mass of a and b.
+        The mass to move: above 0, and at most the sum of a and the sum of b.
     entropy : float
-        Weight of the entropy of G; mass that does not move has none. With 0 the solver uses linear
-        programs.
+        Weight of the entropy sum G log G. Mass that does not move has no entropy. With 0 the solver
+        uses linear programs.
     regularizers, method, engine, tol, max_iter, time_limit, callback, progress
         As in `transport.solve`.
 
@@ -185,25 +194,27 @@ def unbalanced(
     time_limit: float | None = None,
     callback: Callback | None = None,
 ) -> RelaxedPlan:
-    """Transport with marginals that may differ from a and b, at a price; by Newton's method on the
-    certificate.
+    """Unbalanced transport: the marginals may differ from a and b, at a price.
 
     It minimises <C, G> + entropy KL(G | a b'/s) + penalty_a KL(G 1 | a) + penalty_b KL(G'1 | b)
-    over G >= 0. Here KL(x | y) = sum x log(x/y) - x + y, and s is the geometric mean of the masses
-    of a and b. If you multiply both weights by m, plan and value are multiplied by m. If the
-    product of the masses is 1, this is the objective of POT's `sinkhorn_unbalanced`. With growing
-    penalties, and masses 1, it becomes the objective of `transport.solve` minus entropy (sum a log
-    a + sum b log b).
+    over G >= 0, by Newton's method. Here KL(x | y) = sum x log(x/y) - x + y, and s is the geometric
+    mean of sum a and sum b. Some facts about this objective:
+
+    - If you multiply both a and b by m, plan and value are multiplied by m.
+    - If the product of the two sums is 1, it is the objective of POT's `sinkhorn_unbalanced`.
+    - If both sums are 1 and the penalties grow, it becomes the objective of `transport.solve` minus
+      the constant entropy (sum a log a + sum b log b).
 
     Parameters
     ----------
     cost : array, shape (n, m)
+        The cost C of each pair.
     a, b : arrays, optional
-        Weights >= 0; their masses may differ. Uniform of mass 1 by default.
+        Weights >= 0. Their sums may differ. Uniform with the sum 1 by default.
     entropy : float
-        > 0.
+        Weight of the entropy term, > 0.
     penalty : float or a pair
-        The price of a difference from a and from b, > 0. One of the two may be `math.inf`: then
+        penalty_a and penalty_b, or one number for both, > 0. One of the two may be `math.inf`: then
         this marginal is exact.
     tol, max_iter, time_limit, callback
         As in `condgrad.minimize`.
@@ -214,7 +225,7 @@ def unbalanced(
 
     Examples
     --------
-    The second source is far from everything, and leaving its mass behind is cheaper than carrying
+    The second source is far from everything. It is cheaper to leave its mass behind than to carry
     it:
 
     >>> import condgrad as cg
@@ -228,7 +239,7 @@ def unbalanced(
     xp = namespace(C)
     for name, weights in (("a", a), ("b", b)):
         if float(xp.min(weights)) < 0.0 or total(weights) <= 0.0:
-            raise ValueError(f"{name} must hold weights >= 0 of some mass, got {weights!r}")
+            raise ValueError(f"{name} must hold weights >= 0, not all 0, got {weights!r}")
     _checks.number("tol", tol, at_least=0.0)
     _checks.whole("max_iter", max_iter, at_least=0)
     rows = xp.nonzero(a > 0.0)[0]

@@ -34,15 +34,15 @@ from condgrad.kernels import streamed
 from condgrad.kernels.streamed import Score
 
 LOST = (CancelledError, OSError)
-"""What distributed raises where a worker is gone: what depended on it is cancelled, and its
+"""The errors of distributed if a worker is gone: tasks that depended on it are cancelled, and its
 connections are closed.
 """
 CLOSED = ("closing", "closed")
-"""What distributed calls a client that answers no more."""
+"""The states of a client that does not answer any more, as distributed names them."""
 MOST_LOSSES = 10
-"""Losses of workers during one question after which the cluster is given up."""
+"""The cluster is given up after this many losses of workers during one question."""
 SECONDS_TO_RETURN = 60.0
-"""How long a cluster without workers may take to have one again."""
+"""The cluster is given up if it has no workers for longer than this."""
 
 
 @dataclass(frozen=True)

@@ -71,16 +71,20 @@ from condgrad.kernels.compiling import compiled, compiled_exactly, compiled_in_p
 from condgrad.rounding import ON_BOUNDARY
 
 SWEEPS, MOST_SWEEPS, FEW = 4, 12, 0.03
-"""Sweeps of coordinate descent that propose a face, at least and at most; between, they end once no
-larger share of its coordinates meets or leaves its bounds in a sweep."""
+"""Sweeps of coordinate descent propose a face. There are at least the first number of them, and at
+most the second. Between, they end once no more than the third share of the coordinates meets or
+leaves its bounds in a sweep.
+"""
 VISIBLE_FALL = 1e-13
-"""A fall of the model by less than this share of its fall so far is taken for rounding."""
+"""A fall of the model by less than this share of its fall so far counts as rounding."""
 
 WALK, RELEASE, PROPOSE = range(3)
-"""What is due next: a walk, one with coordinates at their bounds set free, or a proposal alone."""
+"""What to do next: a walk, a walk with coordinates at their bounds set free, or only a proposal."""
 LOWER, REACHED_BOUNDARY, AT_LEAST, RELEASE_ONE, NONE_LOWER = range(5)
-"""Where a walk ends: at a lower point; at one that the boundary cuts short; where it began, at the
-least point of its face; there, and one coordinate must be set free; there, and nothing is lower."""
+"""Where a walk ends: at a lower point; at a lower point where the boundary cut it short; at its
+start, which is the least point of its face; there, and one coordinate must be set free; there, and
+nothing is lower.
+"""
 
 
 class QuadraticProgram(NamedTuple):

@@ -26,10 +26,11 @@ from condgrad.ball.compiled.ldl import (
 from condgrad.kernels.compiling import compiled, compiled_in_place
 
 REMOVAL, ADDITION = 12, 2
-"""What a coordinate removed, and one added, costs against a row of new factors. Where the changes
-cost more than all rows, the factors are computed afresh."""
+"""The cost of removing a coordinate, and of adding one, in rows of new factors. If all changes cost
+more than all rows, the factors are computed afresh.
+"""
 CONJUGATE_STEPS = 1000
-"""Conjugate gradients end after so many steps: what they end at lowers the model too."""
+"""Conjugate gradients end after this many steps. The point where they end lowers the model too."""
 
 
 NO_VECTOR = np.empty(0)

@@ -13,10 +13,12 @@ from condgrad.kernels.compiling import compiled, compiled_exactly, compiled_in_p
 
 LEAST_PIVOT = 1e-14
 """A pivot below this share of the diagonal entry is raised to it: rounding leaves as much of a
-dependent column."""
+dependent column.
+"""
 BLOCK = 48
-"""Columns that are factored together. Beyond, more of the work is outside of products of
-matrices."""
+"""The number of columns that are factored together. With more, less of the work is products of
+matrices.
+"""
 
 
 @compiled

@@ -63,44 +63,58 @@ from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost, ze
 from condgrad.structure import TransportStructure
 
 SLOW_SINKHORN = 350.0
-"""Newton is ahead of Sinkhorn's iteration where the cost ranges over more entropies than this."""
+"""Without a Laplacian, "auto" takes Newton's method if the cost ranges over more entropies than
+this. Below, Sinkhorn's iteration is faster.
+"""
 SLOW_SINKHORN_OF_FEW = 30.0
-"""The same between few points, whose equations are solved by a factor."""
+"""The same for at most `SMALL_PLAN` columns, where a factor solves Newton's equations."""
 SLOW_CGS = 1000.0
-"""Beyond this range of the cost, in entropies, Newton is taken for every Laplacian. Below it a soft one
-in 64 to 150 dimensions takes Newton 3 to 17 times as long as CGS."""
+"""If the cost ranges over more entropies than this, "auto" takes Newton's method for every
+Laplacian. Below, with a weak Laplacian in 64 to 150 dimensions, Newton's method takes 3 to 17 times
+as long as CGS.
+"""
 STIFF = 10.0
-"""The stiffness from which on Newton is ahead of CGS in two dimensions; it grows like the
-dimension^1.5.
+"""If the stiffness of the Laplacian is below this, "auto" takes CGS. For a normalised Laplacian,
+this limit grows like dimension^1.5 in more than two dimensions.
 """
 INEXACT = 0.1
-"""The residual of a Newton direction, at most; with a third of it the clouds take a tenth more
-passes.
+"""A Newton direction is exact enough if its relative residual is at most this. With a third of it,
+`python -m experiments bench geometry` takes a tenth more passes.
 """
 ENOUGH = 0.3
-"""The part of the gap wanted that the residual of the last direction may leave."""
+"""No smaller residual is asked for if it would leave less than this share of the requested gap."""
 MOST_STEPS_BESIDE_WHOLE = 40
-"""Steps of conjugate gradients that take about as long as a factor of the whole system."""
+"""After this many steps of conjugate gradients, the whole system is factored instead, if it is
+small enough: a factor takes about as long as these steps.
+"""
 SHORT_STEP = 0.3
-"""A part of a Newton step, at least: where less could be followed, its direction was none."""
+"""If the last step was shorter than this part of its Newton direction, the direction was useless.
+Then the whole system is factored, if it is small enough.
+"""
 ENTRY_ERROR = 0.7
-"""The error of the column sums, in masses, at which a start from elsewhere may enter the path."""
+"""A start from elsewhere does not enter the path at a stage where its column sums are wrong by more
+than this share of the mass.
+"""
 STARVED, OVERFULL = 1e-3, 3.0
-"""The share of its mass below which a column has lost touch with the plan, and above which it has
-too much of it.
+"""If a column has less than the first share of its mass, a Sinkhorn step is taken instead of a
+Newton step. With a Laplacian, the same is done if a column has more than the second share.
 """
 ROUGH_GAP, ROUGH_COLUMNS = 1e-3, 1e-4
-"""The gap, in entropies, above which column sums may be off by so much, by a bound that is seldom
-attained.
+"""As long as the column sums are off by more than the first share of the mass, they may have a
+relative error of the second number. So products may have a lower precision. The bound on this error
+is seldom attained.
 """
 FARTHEST = 1e7
-"""Entropies that a potential may move by in one step: beyond, halving the step would take too long
-to come back.
+"""A step that moves a potential by more entropies than this is shortened to it. Otherwise the
+search would halve it too often.
 """
 MOVING = 10.0
-"""Entropies that a unit of mass costs, about, to be moved to where rounding needs it."""
+"""The estimate of a gap counts this many entropies for each unit of mass that rounding has to move.
+"""
 LEAST_SUM = 1e-290
-"""The least sum of entries of a plan that has all its digits: smaller entries underflow."""
+"""If a column sum is smaller, some of its entries have underflowed, and its logarithm is computed
+in another way.
+"""
 
 
 class Support(NamedTuple):
@@ -264,16 +278,17 @@ class EntropicLaplacian(EntropicPath):
 
     @property
     def affordable(self) -> bool:
-        """Where CGS is not ahead: where Sinkhorn's iteration is slow, or f is stiff against the
+        """Whether CGS is likely slower: Sinkhorn's iteration is slow, or f is stiff against the
         entropy.
 
-        A product with the Hessian costs in proportion to the number of axes, and variances say less
-        of covariances, so that more products are needed; CGS takes hardly longer. So a normalised
-        Laplacian must be stiffer along more axes; a raw one, which vanishes on constants, need not.
-        Where there are fewer axes than dimensions, CGS alone pays for all of these. From a measure
-        to itself Sinkhorn's iteration is never slow: there a Laplacian must be stiff against the
-        cost. Of 27 such problems with 200 points CGS takes a seventh to two thirds of Newton's time
-        where it is softer, and longer than Newton in all but one where it is stiffer.
+        With more axes, a product with the Hessian costs more, and more products are needed, because
+        variances say less about covariances. CGS takes hardly longer. So with more axes a
+        normalised Laplacian must be stiffer. A raw one, which is 0 on constants, need not be. If
+        there are fewer axes than dimensions, only CGS pays for all dimensions.
+
+        From a measure to itself, Sinkhorn's iteration is never slow. There a Laplacian must be
+        stiff against the cost. In 27 such problems with 200 points, CGS takes a seventh to two
+        thirds of Newton's time with softer ones, and with stiffer ones longer in all cases but one.
         """
         if self.given is None:
             few = self.b.shape[0] <= SMALL_PLAN
@@ -453,10 +468,10 @@ class EntropicLaplacian(EntropicPath):
         return isinstance(self.cost, StreamedCost)
 
     def stage_gap(self, point: PlanPoint) -> float:
-        """About how large f + t g - D_t is at the rounded plan, by what is known without a product.
+        """An estimate of f + t g - D_t at the rounded plan, without a product.
 
-        Before rounding it is the Laplacian of S Xt - P and S'Xs - Q; to move what is missing costs
-        some entropies.
+        Before rounding it is the Laplacian of S Xt - P and S'Xs - Q. Moving the missing mass costs
+        some entropies more.
         """
         z = point.z
         missing = 0.5 * total(namespace(self.b).abs(point.columns - self.b))
@@ -465,8 +480,8 @@ class EntropicLaplacian(EntropicPath):
     def strain(self, point: PlanPoint) -> float:
         """The part of one row or column in `stage_gap`, in entropies of its mass; the largest.
 
-        A quadratic holds for about one entropy. The gap is small also where a few outlying points,
-        that carry little mass, are off by hundreds, and steps from there overshoot.
+        A quadratic model holds for about one entropy. The gap may be small although a few outlying
+        points with little mass are off by hundreds. Steps from there would go too far.
         """
         if self.laplacian is None:
             return 0.0

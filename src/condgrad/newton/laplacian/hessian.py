@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from condgrad.newton.laplacian.dual import EntropicLaplacian, PlanPoint
 
 FEW_DIMENSIONS = 4
-"""Up to here d^2 columns of products cost less than forming W."""
+"""Up to this many dimensions, all d^2 products of two coordinates are used, which costs less than
+forming W. In more dimensions only the d squares are used.
+"""
 
 
 class Hessian:

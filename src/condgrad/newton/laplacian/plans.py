@@ -37,18 +37,22 @@ from condgrad.streamed_plan import (
 )
 
 LARGEST_STREAMED_FACTOR = 2000
-"""Columns up to which a streamed plan may have a matrix of columns x columns beside it."""
+"""With more columns, a streamed plan has no matrix of columns x columns beside it, so nothing is
+factored.
+"""
 PRODUCT_SHARE = 1.0
-"""The part of the accuracy asked of a direction that its products may be off, by a bound that is
-seldom attained.
+"""Products have a lower precision if their error is at most this many times the accuracy of the
+direction. The bound on the error is seldom attained.
 """
 LOOSE_ERROR = 1e-3
-"""How far sums on the way to t = 1 may be off, relatively, by a bound that is seldom attained."""
+"""On the way to t = 1, sums on a GPU have a lower precision if their relative error is at most
+this. The bound on the error is seldom attained.
+"""
 ROWS_TO_LOOK_AT = 4096
-"""Of these the widest is about as wide as the widest of all."""
+"""The widest row is looked for among this many rows. It is about as wide as the widest of all."""
 SHIFTED_COPY = 1e-14
-"""How far two copies of the same points, centred in different ways, may differ, relative to their
-size.
+"""If two sets of points differ from a shift of each other by at most this share of their size, they
+count as copies of the same points, centred in different ways.
 """
 
 

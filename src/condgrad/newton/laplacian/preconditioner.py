@@ -46,21 +46,21 @@ from condgrad.newton.laplacian.plans import Plan
 from condgrad.rounding import LIFT
 
 SMALL_PLAN = 128
-"""Columns up to which a factor of H_vv costs no more passes than the leading eigenvectors of K and
-two steps.
+"""Up to this many columns, H_vv is factored. This takes no more passes than the leading
+eigenvectors of K and two steps.
 """
 LARGE_EIGENVALUE = 0.8
-"""Eigenvalues of K above this are worth a vector.
-
-One costs 1/16 of a pass; without those above l, conjugate gradients take about
+"""More vectors are computed as long as all eigenvalues of K that were found are above this. A
+vector costs 1/16 of a pass. If the eigenvalues above l are known, conjugate gradients take about
 ln(2/accuracy)/sqrt(4 (1 - l)) steps.
 """
 FIRST_RANK, LARGEST_RANK = 32, 128
-"""Vectors to begin with, a pass for each of the two products with them, and the most that are held.
+"""The number of vectors to begin with, and the largest number. For the first, the plan and its
+transpose take one pass each.
 """
 PROBES = "mixed"
-"""The precision of products with probes, where the plan has a choice: they only make a
-preconditioner.
+"""The precision of products with probes, if the plan has a choice. A low one is enough, since they
+only make a preconditioner.
 """
 SCHUR_ACCURACY = 0.01
 """The error of the moment blocks' equations, relative to their solution. With 0.1 the torus of

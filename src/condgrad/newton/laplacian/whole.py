@@ -27,19 +27,17 @@ from condgrad.newton.laplacian.moments import DualVector
 from condgrad.rounding import LIFT
 
 LARGEST_WHOLE = 2000
-"""Rows of the system up to which a factor of the whole of it is worth its price, where nothing else
-helps.
+"""With more rows, the whole system is never factored. Up to here this is worth its price if nothing
+else helps.
 """
 MOST_PROMISED = 1.0
-"""The gain that a direction may promise, in units of the entropy: Newton's model holds about as far
-as that.
+"""If a direction promises a gain of more entropies than this, per unit of mass, the next ridge is
+tried: Newton's model does not hold that far.
 """
 RIDGES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-2)
-"""What is added to the unit diagonal, the least that keeps the promise of a direction within
-bounds.
-
-Where a plan falls apart into pieces, moving the potential of a piece has no curvature, and the
-quadratic model promises any gain along it.
+"""These numbers are added to the unit diagonal, one after the other, until a direction promises no
+more than `MOST_PROMISED`. If a plan falls apart into pieces, moving the potential of a piece has no
+curvature, and the quadratic model promises any gain along it.
 """
 
 
