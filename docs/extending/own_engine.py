@@ -4,11 +4,12 @@ For f = |Kx - y|^2/2 and any z, with theta = z - y and phi(c) = min_s <c, s> + g
 
     D(z) = |y|^2/2 - |z|^2/2 + phi(K'theta)
 
-is a lower bound on F*. It is concave, with gradient K s - z and Hessian -(I + K J K'). Here s is the oracle's point (a
-softmax) and J = (diag(s) - s s'/mass)/weight. A `DualModel` supplies D, a Newton direction and a feasible point.
-`Newton` does the rest: the path of t g with t falling to 1, the search, the certificate. A subclass of `DualModel`
-inherits defaults for all other methods. For example, `entry_gap` says that nothing is known of starts from other
-problems; a model may know better. An engine of the library also needs a row in `condgrad/newton/engines.py`.
+is a lower bound on F*. It is concave, with gradient K s - z and Hessian -(I + K J K'). Here s is
+the oracle's point (a softmax) and J = (diag(s) - s s'/mass)/weight. A `DualModel` supplies D, a
+Newton direction and a feasible point. `Newton` does the rest: the path of t g with t falling to
+1, the search, the certificate. A subclass of `DualModel` inherits defaults for all other
+methods. For example, `entry_gap` says that nothing is known of starts from other problems; a
+model may know better. An engine of the library also needs a row in `condgrad/newton/engines.py`.
 """
 
 from dataclasses import dataclass

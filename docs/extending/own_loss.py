@@ -1,9 +1,9 @@
-"""A smooth part of your own: Huber's loss of the residuals A x - y. "newton" and "auto" take it too.
+"""A smooth part of your own: Huber's loss of the residuals A x - y. "newton" and "auto" take it.
 
-A `Composite` is f(x) = h(Kx) with a separable h. The class of h follows the protocol `Separable`: it has the value and
-the gradient of h, its curvature, and here it has no intercept. (The library has this loss as `condgrad.smooth.Huber`.)
-Any other smooth function is a `condgrad.smooth.Function` of its value and gradient, or a subclass of
-`condgrad.smooth.Smooth`.
+A `Composite` is f(x) = h(Kx) with a separable h. The class of h follows the protocol
+`Separable`: it has the value and the gradient of h, its curvature, and here it has no intercept.
+(The library has this loss as `condgrad.smooth.Huber`.) Any other smooth function is a
+`condgrad.smooth.Function` of its value and gradient, or a subclass of `condgrad.smooth.Smooth`.
 """
 
 from typing import Any

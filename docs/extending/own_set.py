@@ -1,7 +1,8 @@
 """A set of your own: {x : |x|_inf <= 1, |x|_1 <= k}, whose corners have k entries of -1 or 1.
 
-A `Set` has a start point and a measure of how far a point is outside. It has one or more of these methods: `Zero` and
-the norms need `linear_argmin`, `Ridge` needs `project`, `Entropy` needs `entropic_argmin`.
+A `Set` has a start point and a measure of how far a point is outside. It has one or more of
+these methods: `Zero` and the norms need `linear_argmin`, `Ridge` needs `project`, `Entropy`
+needs `entropic_argmin`.
 """
 
 from typing import Any

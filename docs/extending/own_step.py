@@ -1,7 +1,8 @@
 """A step rule of your own: 2/(k + 2), but never a step that raises F.
 
-A rule is a function of a `condgrad.steps.SearchState`. The state has `k`, `x`, `value`, `model_gap`, and also
-`restriction`, which is F along the directions. The rule returns the length of the step, from 0 to 1.
+A rule is a function of a `condgrad.steps.SearchState`. The state has `k`, `x`, `value`,
+`model_gap`, and also `restriction`, which is F along the directions. The rule returns the length
+of the step, from 0 to 1.
 """
 
 import numpy as np

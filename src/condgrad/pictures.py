@@ -20,8 +20,9 @@ POINTS_SHOWN, COUPLINGS_SHOWN, PIXELS_SHOWN = 5_000, 400, 1_000
 LONGEST_SIDE = 900
 """Pixels of the longest side of an image in a picture; larger images are thinned."""
 
+NORM = r"$|\mathrm{coef}|_1$"
 MEANINGS = {
-    "radius": "radius, the bound on |coef|_1",
+    "radius": f"radius, the bound on {NORM}",
     "alpha": "alpha, the penalty",
     "C": "C, the inverse of the penalty",
 }
