@@ -195,8 +195,7 @@ def look(browser: Any, home: str, shots: Path | None) -> Iterator[str]:
             page.on("console", lambda m, told=told: _is_fault(m) and told.append(m.text))
             page.on("pageerror", lambda error, told=told: told.append(str(error)))
             for name, address in addresses.items():
-                page.goto(address)
-                page.wait_for_load_state("networkidle")
+                _open(page, address)
                 faults = [*told, *page.evaluate(FAINT_TEXTS), *_too_wide(page, screen["width"])]
                 faults += page.eval_on_selector_all("img", DRAWN_SMALLER)
                 if screen is PHONE:
@@ -214,8 +213,15 @@ def look(browser: Any, home: str, shots: Path | None) -> Iterator[str]:
             context.close()
 
 
+def _open(page: Any, address: str) -> None:
+    """Opens a page and loads its pictures, also those that a browser loads when they are scrolled to."""
+    page.goto(address)
+    page.eval_on_selector_all("img", "all => all.forEach((i) => { i.loading = 'eager'; })")
+    page.wait_for_load_state("networkidle")
+
+
 def _keep(page: Any, screen: dict[str, int], file: Path) -> None:
-    """A picture of the page from its top; what loads when it is scrolled to is loaded first."""
+    """A picture of the page from its top."""
     height = min(page.evaluate("document.documentElement.scrollHeight"), TALLEST)
     page.set_viewport_size({"width": screen["width"], "height": height})
     page.wait_for_load_state("networkidle")
@@ -241,7 +247,7 @@ def walk(browser: Any, home: str) -> tuple[list[str], int, int]:
         if "_static" not in path.parts
     )
     for name in names:
-        page.goto(home + name)
+        _open(page, home + name)
         places[name] = set(page.eval_on_selector_all("[id]", "found => found.map(e => e.id)"))
         links += [
             (name, href)

@@ -77,7 +77,8 @@ def main(out: Path) -> None:
             accuracy = (network(Xt).argmax(1) == yt).double().mean().item()
             shares = network(grid.reshape(-1, 2)).softmax(1)[:, 1].reshape(120, 120)
         print(
-            f"{name:16} accuracy on the target {accuracy:.3f}, transport loss {values[0]:.3f} -> {values[-1]:.3f}"
+            f"{name:16} accuracy on the target {accuracy:.3f}, "
+            f"transport loss {values[0]:.3f} -> {values[-1]:.3f}"
         )
         axes.contourf(
             *grid.permute(2, 0, 1),

@@ -46,7 +46,7 @@ def problems() -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
 
 
 def penalised(X: np.ndarray, y: np.ndarray, multiplier: float) -> tuple[np.ndarray, bool]:
-    """scikit-learn's minimum of loss + RIDGE |x|_2^2 + multiplier |x|_1, and whether it met its own tolerance."""
+    """scikit-learn's minimum of loss + RIDGE |x|_2^2 + multiplier |x|_1, and whether it converged."""
     strength = multiplier + 2.0 * RIDGE
     # these are the arguments of version 1.8; before, penalty="elasticnet" belongs to them
     model = LogisticRegression(
@@ -71,7 +71,8 @@ def penalised_value(f: cg.smooth.Logistic, coef: np.ndarray, multiplier: float) 
 
 def report(name: str, X: np.ndarray, y: np.ndarray, path: cg.linear_model.Path) -> None:
     print(
-        f"\n{name}, {X.shape[0]} x {X.shape[1]}: {len(path.radii)} radii, largest certified gap {path.gaps.max():.1e}"
+        f"\n{name}, {X.shape[0]} x {X.shape[1]}: {len(path.radii)} radii, "
+        f"largest certified gap {path.gaps.max():.1e}"
     )
     heads = [
         "radius",
@@ -96,7 +97,7 @@ def report(name: str, X: np.ndarray, y: np.ndarray, path: cg.linear_model.Path) 
 
 
 def draw(axes: Axes, name: str, path: cg.linear_model.Path, relevant: np.ndarray | None) -> None:
-    """Coefficients against the radius: the relevant ones in colour, or the ten largest where nobody knows."""
+    """Coefficients against the radius: the relevant ones in colour, or else the ten largest."""
     largest = np.argsort(-np.abs(path.coefs).max(axis=0))
     shown = largest[:10] if relevant is None else relevant
     others = np.setdiff1d(np.flatnonzero(path.coefs.any(axis=0)), shown)

@@ -33,7 +33,8 @@ def samples() -> tuple[str, np.ndarray, np.ndarray, list[str]]:
         colon = cg.datasets.load_colon(standardize=False, download_if_missing=False)
     except cg.datasets.DataUnavailable:
         print(
-            "The colon data are not here: name their folder in CONDGRAD_DATA. Breast cancer takes their place."
+            "The colon data are not here: name their folder in CONDGRAD_DATA. "
+            "Breast cancer takes their place."
         )
         cancer = load_breast_cancer()
         names = [str(name) for name in cancer.feature_names]
@@ -134,9 +135,9 @@ def main(out: Path) -> None:
             share += fit.fit(X_train[half], y_train[half]).coef_[0] != 0.0
     share /= 2 * HALVES
     stable = np.flatnonzero(share >= SHARE)
-    print(
-        f"chosen by {SHARE:.0%} of the halves: {', '.join(names[k] for k in stable[np.argsort(-share[stable])])}"
-    )
+    print(f"chosen by {SHARE:.0%} of the halves:")
+    for k in stable[np.argsort(-share[stable])]:
+        print(f"  {names[k]} ({share[k]:.0%})")
 
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 4.4), layout="constrained")
     draw_choice(left, model)

@@ -331,4 +331,7 @@ def _wrapped(text: str, letters: float) -> str:
         text.replace("$", r"\$"),
     )
     lines = textwrap.fill(text, max(12, int(letters)), break_long_words=False)
-    return re.sub(MATHEMATICS, r"$\1$", lines).replace("\N{NO-BREAK SPACE}", " ")
+    shown = re.sub(MATHEMATICS, r"$\1$", lines)
+    # an asterisk is as high as a star should be, and would be raised twice
+    shown = shown.replace("^*", r"^\star")
+    return shown.replace("\N{NO-BREAK SPACE}", " ")

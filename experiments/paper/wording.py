@@ -148,12 +148,12 @@ def parts_of(latex: str) -> list[str]:
     return [part.strip() for part in re.split(r"\\qquad|\\quad", latex)]
 
 
-def formula(latex: str, display: str = "inline") -> str:
+def formula(latex: str, display: str = "inline") -> Markup:
     """LaTeX as MathML, with the limits, spaces, primes and stars of print."""
     tree = ElementTree.fromstring(convert(" ".join(latex.split()), display=display))
     _set(tree, has_limits=display == "block")
     ElementTree.register_namespace("", MATHML)
-    return ElementTree.tostring(tree, encoding="unicode")
+    return Markup(ElementTree.tostring(tree, encoding="unicode"))
 
 
 def _set(parent: ElementTree.Element, *, has_limits: bool) -> None:
@@ -170,6 +170,11 @@ def _set(parent: ElementTree.Element, *, has_limits: bool) -> None:
         parent[0].extend([base, prime])
         parent.tag = f"{{{MATHML}}}{'msub' if len(parent) == 2 else 'mrow'}"
         return
+    if kinds[:1] == ["mo"] and signs[0] in ("|", "‖") and parent.tag.endswith(("msub", "msubsup")):
+        # an index of a norm stands as low as that of a letter, however long the bar
+        bar = parent[0]
+        parent[0] = _element("mpadded", depth="0")
+        parent[0].append(bar)
     if has_limits and parent.tag.endswith("msub") and signs[0] in WITH_LIMITS:
         parent.tag = f"{{{MATHML}}}munder"
     for child, kind, sign in zip(parent, kinds, signs, strict=True):
@@ -216,7 +221,7 @@ def environment() -> jinja2.Environment:
     escaped = jinja2.select_autoescape(["html"], default_for_string=False)
     found = jinja2.Environment(loader=loader, autoescape=escaped, undefined=jinja2.StrictUndefined)
     filters = (duration, count, factor, power, takes, span, of_samples, ending, plain, mathml)
-    filters += (parts_of,)
+    filters += (parts_of, formula)
     found.filters |= {function.__name__: function for function in filters}
     return found
 

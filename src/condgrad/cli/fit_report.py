@@ -200,7 +200,6 @@ def _draw(
     if scored:
         pictures.draw_scores(grid[0], chooser, _counts(solved, line))
         grid[0].set(ylabel=f"{CRITERIA[chooser.default_scoring]} on held-out rows")
-        grid[0].set_title("Cross-validation", fontsize=11, loc="left")
     names = [shortened(name, 26) for name in problem.features]
     # of all classes: a feature has one color in all panels
     largest = np.abs(np.array(model.coef) * solved.units).max(axis=0)
@@ -211,7 +210,7 @@ def _draw(
         pictures.draw_path(axes, radii, coefs * solved.units, names, chosen=largest)
         what = "standardised coefficient" if standardize else "coefficient"
         axes.set(ylabel=what, xlabel=pictures.MEANINGS["radius"])
-        title = "Coefficients"
+        title = ""
         if len(model.coef) > 1:
             title = shortened(str(model.classes[k]))
             title += " against the rest" if len(solved.tasks) > 1 else ""
@@ -219,7 +218,7 @@ def _draw(
     for axes in grid[panels + scored :]:
         axes.set_axis_off()
     part = f" (the first {panels} of {len(model.coef)} classes)" if panels < len(model.coef) else ""
-    title = f"{shortened(problem.target)}{part}"
+    title = f"{shortened(problem.target)}: coefficients against the radius{part}"
     figure.suptitle(title, fontsize=12, parse_math=False)
     pictures.save_figure(figure, file)
 
