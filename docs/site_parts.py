@@ -126,7 +126,7 @@ def break_names(app: Any, page: str, template: str, context: Any, doctree: Any) 
 def _breaking(name: str, ends: str) -> str:
     """The name with places to break: on every screen, and on narrow ones also behind the dots and signs in it."""
     name = re.sub(ends, "<wbr>", name)
-    narrow = r"""(?<=[a-z)][./])(?=\w)|(?<=\w=)(?=["'\w(])"""
+    narrow = r"""(?<=[a-z)][./])(?=\w)|(?<=\w=)(?=[&"'\w(])"""
     return re.sub(narrow, '<wbr class="narrow">', name)
 
 

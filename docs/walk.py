@@ -124,19 +124,23 @@ SMALL_TARGETS = """() => {
 AS_TYPED = """() => {
   // F*, x_k and 10^-6 belong into code; elsewhere a page has stars, indices and powers, and its numbers in one piece
   const faults = [];
+  const pieces = (node, form, what) => {
+    for (const piece of node.textContent.matchAll(form)) {
+      const range = document.createRange();
+      range.setStart(node, piece.index);
+      range.setEnd(node, piece.index + piece[0].length);
+      const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.bottom)));
+      if (lines.size > 1) faults.push(`the ${what} ${piece[0]} goes on in the next line`);
+    }
+  };
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    if (node.parentElement.closest("td code")) pieces(node, /\\w+/g, "name");
     if (node.parentElement.closest("script, style, code, pre, math, svg, .sig, header, nav")) continue;
     if (!node.parentElement.checkVisibility({ visibilityProperty: true })) continue;
     const raw = node.textContent.match(/\\bF\\*|\\b[A-Za-z]_[a-z0-9]\\b|\\w\\^\\w|10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+/);
     if (raw) faults.push(`"${raw[0]}" as it is typed`);
-    for (const number of node.textContent.matchAll(/\\d[\\d.]*e[-+]?\\d+/g)) {
-      const range = document.createRange();
-      range.setStart(node, number.index);
-      range.setEnd(node, number.index + number[0].length);
-      const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.bottom)));
-      if (lines.size > 1) faults.push(`the number ${number[0]} goes on in the next line`);
-    }
+    pieces(node, /\\d[\\d.]*e[-+]?\\d+/g, "number");
   }
   return [...new Set(faults)];
 }"""

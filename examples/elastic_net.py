@@ -78,9 +78,9 @@ def report(name: str, X: np.ndarray, y: np.ndarray, path: cg.linear_model.Path) 
         "radius",
         "nonzeros",
         "certified gap",
-        "|coef - best| <=",
+        "|coef - best|<=",
         "multiplier",
-        "|coef - sklearn|",
+        "|coef - theirs|",
         "sklearn excess",
     ]
     f = cg.smooth.Logistic(X, y, intercept=True)

@@ -53,7 +53,8 @@ def render(
     drawn = {line.solver for figure in figures for line in figure.legend}
     values: dict[str, Any] = {
         "chapters": chapters,
-        "facts": facts,
+        # to the minute, as a person would write it
+        "facts": {**facts, "date": str(facts.get("date", ""))[:16].replace("T", " ")},
         "machine": machine,
         "Verdict": Verdict,
     }
