@@ -173,8 +173,10 @@ def _set(parent: ElementTree.Element, *, has_limits: bool) -> None:
     if kinds[:1] == ["mo"] and signs[0] in ("|", "‖") and parent.tag.endswith(("msub", "msubsup")):
         # an index of a norm stands as low as that of a letter, however long the bar
         bar = parent[0]
+        bar.attrib |= {"lspace": "0", "rspace": "0"}
         parent[0] = _element("mpadded", depth="0")
         parent[0].append(bar)
+        kinds[0] = "mpadded"
     if has_limits and parent.tag.endswith("msub") and signs[0] in WITH_LIMITS:
         parent.tag = f"{{{MATHML}}}munder"
     for child, kind, sign in zip(parent, kinds, signs, strict=True):

@@ -165,6 +165,11 @@ def test_the_page_has_mathml_and_escapes_the_rest() -> None:
         (r"G \log G", "inline", '<mo lspace="0.167em" rspace="0.167em">log</mo>'),
         ("1/k", "inline", '<mo lspace="0" rspace="0">/</mo>'),
         (r"-\infty", "inline", "<mi>∞</mi>"),
+        (
+            "|x|_1",
+            "inline",
+            'depth="0"><mo stretchy="false" lspace="0" rspace="0">|</mo></mpadded>',
+        ),
     ],
 )
 def test_a_formula_is_set_as_in_print(latex: str, display: str, expected: str) -> None:
