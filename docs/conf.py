@@ -103,7 +103,8 @@ html_theme_options = {
     "header_links_before_dropdown": 6,
     "show_prev_next": True,
     "navigation_with_keys": False,
-    "secondary_sidebar_items": ["page-toc"],
+    # the first page has its cards for that
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "footer_start": ["copyright"],
     "footer_end": [],
     "navbar_align": "left",

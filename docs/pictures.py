@@ -38,6 +38,8 @@ BACKGROUNDS = {"light": "#ffffff", "dark": PAPER}
 PALE, CONTRAST = 0.12, 4.0
 """A colour whose channels differ by less is a grey and is turned over; another one is lightened until it has this
 contrast with PAPER: WCAG asks for 3, and thin lines for a little more. All lightened alike would make two blues one."""
+LINES, DIMMEST = 0.8, 0.55
+"""Greys darker than LINES draw something: they come no nearer to PAPER than DIMMEST, where the contrast is above 3."""
 FEW_COLOURS = 6
 """Points of more colours than this show the colours themselves."""
 ROOM, PHONE = 0.06, 3.9
@@ -113,9 +115,10 @@ def show_variants(app: Any, page: str, template: str, context: Any, doctree: Any
         panels = [name for name in variants if name.isdecimal()]
         wide = " wide-screen" if panels else ""
         light = variants["light"].name if "light" in variants else found["name"]
+        width = _width_of(variants["dark"])
         shown = [
-            _image(found, light, f"only-light{wide}"),
-            _image(found, variants["dark"].name, f"only-dark{wide}"),
+            _image(found, light, f"only-light{wide}", width),
+            _image(found, variants["dark"].name, f"only-dark{wide}", width),
         ]
         for panel in panels:
             shown += [
@@ -129,15 +132,22 @@ def show_variants(app: Any, page: str, template: str, context: Any, doctree: Any
         context["body"] = IMAGE.sub(every, context["body"])
 
 
-def _image(found: re.Match[str], name: str, classes: str) -> str:
+def _width_of(picture: Path) -> str:
+    """The width of a figure where there is room for it: its letters are then as large as those of others."""
+    if picture.suffix != ".png" or "_thumb." in picture.name:
+        return ""
+    with Image.open(picture) as image:
+        return f' width="{image.width // SHARP}"'
+
+
+def _image(found: re.Match[str], name: str, classes: str, width: str = "") -> str:
     """The element again with another picture and further classes; a browser loads it when it is shown."""
     attributes = f"{found['before']} {found['after']}"
     own = re.search(r'class\s*=\s*"([^"]*)"', attributes)
     attributes = re.sub(r'\s*(class|srcset)\s*=\s*"[^"]*"', "", attributes).strip()
     classes = f"{own[1]} {classes}" if own else classes
     source = f"{found['folder']}{name}"
-    density = f' srcset="{source} {SHARP}x"' if name.endswith(".png") else ""
-    return f'<img {attributes} src="{source}"{density} class="{classes}" loading="lazy">'
+    return f'<img {attributes} src="{source}"{width} class="{classes}" loading="lazy">'
 
 
 # How a variant is drawn ------------------------------------------------------------
@@ -197,9 +207,9 @@ def _colours_of(artist: Any) -> Iterator[tuple[Callable[[Any], None], Any]]:
         # a scatter in three dimensions sorts what its own methods return by depth, and takes it in the order of points
         faces = Collection.get_facecolor(artist)
         if len(np.unique(faces, axis=0)) <= FEW_COLOURS:
-            follows = np.array_equal(artist.get_edgecolor(), artist.get_facecolor())
             yield artist.set_facecolor, faces
-            if not follows:
+            # edges that follow the faces are a word; edges of the same colour do not follow
+            if not isinstance(artist._edgecolors, str):
                 yield artist.set_edgecolor, Collection.get_edgecolor(artist)
 
 
@@ -212,6 +222,7 @@ def _turned(colour: Any) -> Any:
     *rgb, alpha = to_rgba(colour)
     if max(rgb) - min(rgb) < PALE:
         shade = float(np.dot((0.2126, 0.7152, 0.0722), rgb))
+        shade = min(shade, DIMMEST) if shade < LINES else shade
         return (*_mixed(to_rgba(INK), to_rgba(PAPER), shade), alpha)
     shares = np.linspace(0.0, 1.0, 21)
     lighter = (_mixed(rgb, (1.0, 1.0, 1.0), share) for share in shares)

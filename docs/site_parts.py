@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from docutils.nodes import SkipNode
-from latex2mathml.converter import convert
+
+from experiments.paper.wording import formula, in_html, parts_of
 
 READING_ORDER = (
     "first_certificates",
@@ -48,35 +49,17 @@ FITS = 30
 
 def visit_math(writer: Any, node: Any) -> None:
     """Formulas as MathML, which browsers draw by themselves: no script, no network, no picture."""
-    writer.body.append(_formula(node, "inline"))
+    writer.body.append(formula(node.astext()))
     raise SkipNode
-
-
-def _formula(node: Any, display: str) -> str:
-    """What the converter makes, with the spaces and primes of print."""
-    formula = convert(node.astext().replace("\n", " "), display=display)
-    # the glyph of a prime is raised already
-    prime, mark = "<mi>&#x02032;</mi>", '<mo lspace="0" rspace="0">&#x02032;</mo>'
-    formula = re.sub(rf"<msup>(<mi>\w+</mi>){prime}</msup>", rf"\1{mark}", formula)
-    formula = re.sub(
-        rf"<msubsup>(<mi>\w+</mi>)(<mi>\w+</mi>){prime}</msubsup>",
-        rf"<msub><mrow>\1{mark}</mrow>\2</msub>",
-        formula,
-    )
-    formula = formula.replace(
-        '<mo stretchy="false">&#x0007C;</mo>',
-        '<mo stretchy="false" lspace="0" rspace="0">&#x0007C;</mo>',
-    )
-    space = '<mspace width="0.17em"></mspace>'
-    formula = re.sub(r"(?<=</mi>)(?=<mi>log</mi>)", space, formula)
-    return re.sub(r"(?<=<mi>log</mi>)(?!<mo stretchy)", space, formula)
 
 
 def visit_math_block(writer: Any, node: Any) -> None:
     number = f'<span class="number">({node["number"]})</span>' if node.get("number") else ""
     places = "".join(f' id="{place}"' for place in node["ids"][:1])
-    formula = _formula(node, "block")
-    writer.body.append(f'<div class="formula"{places}>{formula}{number}</div>')
+    parts = "".join(formula(part, "block") for part in parts_of(node.astext()))
+    writer.body.append(
+        f'<div class="formula"{places}><div class="parts">{parts}</div>{number}</div>'
+    )
     raise SkipNode
 
 
@@ -96,6 +79,25 @@ def _escaped(line: str) -> str:
     return "`".join(parts)
 
 
+TAG = re.compile(r"""(<(?:"[^"]*"|'[^']*'|[^"'>])*>)""")
+AS_WRITTEN = re.compile(r"<(/?)(pre|code|math|script|style|svg)\b")
+"""Elements whose text is left as it is."""
+BASE = r"(?<![\w\\])(?:sum|min|max|coef|factor|mu|[A-Za-z]\d?)|\|"
+MARKED_UP = (
+    (rf"({BASE})_(\d|[a-z]|[ijkl]{{2,4}}|inf)(?!\w)", r"\1<sub>\2</sub>"),
+    (r"(?<=[\w)|>])\^(\d+|[a-z])(?!\w)", r"<sup>\1</sup>"),
+    (r"(?<![\w*])F\*(?![\w*])", "F<sup>\N{ASTERISK OPERATOR}</sup>"),
+    (r"&lt;=", "≤"),
+    (r"&gt;=", "≥"),
+    (r"(?<![\w.])\d[\d.]*(?:e[-+]?\d+|-D)\b", r'<span class="unbroken">\g<0></span>'),
+    (
+        r"(?<=\d) (?=(?:[GM]i?B|m?s)\b)|(?<=\b[a-z]) (?== \d)|(?<=\b[a-z] =) (?=\d)",
+        "\N{NO-BREAK SPACE}",
+    ),
+)
+"""What is written as in a terminal, such as F*, x_k and 1e-6, and how a page shows it."""
+
+
 def break_names(app: Any, page: str, template: str, context: Any, doctree: Any) -> None:
     """Lets calls break before their arguments, and names of the reference where words end: screens are narrow."""
     ends = r"(?<=\()(?=\w)"
@@ -110,15 +112,36 @@ def break_names(app: Any, page: str, template: str, context: Any, doctree: Any) 
         body = re.sub(
             r'(<math[^>]*display="inline"(?:(?!</math>).)*</math>[.,;:)]+)',
             r'<span class="unbroken">\1</span>',
-            context["body"],
+            _marked_up(context["body"]),
         )
         body = re.sub(
             r'(?<=<h1>)[^<]*|(?<=<span class="pre">)[^<]*',
-            lambda name: re.sub(ends, "<wbr>", name[0]),
+            lambda name: _breaking(name[0], ends),
             body,
         )
-        short = rf'<span class="pre">(?=(?:[^<]|<wbr>){{1,{FITS}}}</span>)'
+        short = rf'<span class="pre">(?=(?:[^<]|<wbr[^>]*>){{1,{FITS}}}</span>)'
         context["body"] = re.sub(short, '<span class="pre whole">', body)
+
+
+def _breaking(name: str, ends: str) -> str:
+    """The name with places to break: on every screen, and on narrow ones also behind the dots and signs in it."""
+    name = re.sub(ends, "<wbr>", name)
+    narrow = r"""(?<=[a-z)][./])(?=\w)|(?<=\w=)(?=[&"'\w(])"""
+    return re.sub(narrow, '<wbr class="narrow">', name)
+
+
+def _marked_up(body: str) -> str:
+    """The page with the indices, powers and numbers of its prose as they are printed."""
+    pieces = TAG.split(body)
+    depth = 0
+    for place, piece in enumerate(pieces):
+        if place % 2 == 0 and not depth:
+            for written, shown in MARKED_UP:
+                piece = re.sub(written, shown, piece)
+            pieces[place] = in_html(piece)
+        elif found := AS_WRITTEN.match(piece):
+            depth += -1 if found[1] else 1
+    return "".join(pieces)
 
 
 def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:

@@ -1,12 +1,14 @@
 """Walk through the built site in a real browser: `python docs/walk.py` after `make docs`.
 
 Every page is opened at the width of a phone. It must have no message in its console, no link to a page or place of the
-site that is not there, no picture that does not load or has no words for it, no hidden caption, and nothing wider than
-the screen or than the box that it is in, unless a shadow says that it scrolls. Then the search must find something.
+site that is not there, no picture that does not load or has no words for it, no hidden caption, no formula as it is
+typed in a terminal, no number that goes on in the next line, and nothing wider than the screen or than the box that it
+is in, unless a shadow says that it scrolls. Then the search must find something.
 
 The pages that readers see first are looked at again, wide and narrow, light and dark: text must stand out from what is
-behind it, and what is to be touched must be large enough for a thumb. `--shots FOLDER` keeps pictures of them, for
-eyes. The report of `make run` is looked at too, where it is there.
+behind it, what is to be touched must be large enough for a thumb, no picture may be larger than it was drawn, and on a
+wide screen no table and no program may go on beyond the page. `--shots FOLDER` keeps pictures of them, for eyes. The
+report of `make run` is looked at too, where it is there.
 """
 
 from __future__ import annotations
@@ -38,6 +40,10 @@ LOOKED_AT = (
     "guides/gromov.html",
     "gallery/index.html",
     "gallery/own_problem.html",
+    "gallery/elastic_net.html",
+    "how/certificate.html",
+    "how/cgs.html",
+    "how/l1_ball.html",
     "api.html",
     "api/condgrad.minimize.html",
     "api/condgrad.linear_model.ConstrainedLogisticRegression.html",
@@ -45,6 +51,10 @@ LOOKED_AT = (
     "choosing.html",
     "cli.html",
     "coming_from.html",
+    "scale.html",
+    "extending.html",
+    "paper.html",
+    "changes.html",
 )
 TALLEST = 6000
 """Pixels of a page that a picture of it shows."""
@@ -69,17 +79,26 @@ FAINT_TEXTS = """() => {
     return layers.reverse().reduce((below, layer) => over(layer, below), [255, 255, 255]);
   };
   const found = new Set();
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-    const element = node.parentElement, words = node.textContent.trim();
-    if (!words || element.closest("script, style, noscript, svg, math, [aria-hidden=true]")) continue;
-    if (!element.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
-    const style = getComputedStyle(element), size = parseFloat(style.fontSize);
-    const back = behind(element), ink = over(rgba(style.color), back);
+  const judge = (element, words, style) => {
+    if (element.closest("script, style, noscript, svg, math, [aria-hidden=true]")) return;
+    if (!element.checkVisibility({ opacityProperty: true, visibilityProperty: true })) return;
+    const back = behind(element), ink = over(rgba(style.color), back), size = parseFloat(style.fontSize);
     const [dim, bright] = [light(back), light(ink)].sort((a, b) => a - b);
     const needed = size >= 24 || (size >= 18.66 && style.fontWeight >= 700) ? 3 : 4.5;
     const ratio = (bright + 0.05) / (dim + 0.05);
     if (ratio < needed - 0.05) found.add(`contrast ${ratio.toFixed(2)} of "${words.slice(0, 30)}"`);
+  };
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const words = node.textContent.trim();
+    if (words) judge(node.parentElement, words, getComputedStyle(node.parentElement));
+  }
+  // words that the style sheet adds
+  for (const element of document.querySelectorAll("body *")) {
+    for (const side of ["::before", "::after"]) {
+      const style = getComputedStyle(element, side);
+      if (/^"[a-z]/i.test(style.content) && style.display !== "none") judge(element, style.content, style);
+    }
   }
   return [...found];
 }"""
@@ -102,6 +121,35 @@ SMALL_TARGETS = """() => {
     return crowded ? [`${box.width.toFixed(0)} x ${box.height.toFixed(0)} pixels to touch "${name}"`] : [];
   });
 }"""
+AS_TYPED = """() => {
+  // F*, x_k and 10^-6 belong into code; elsewhere a page has stars, indices and powers, and its numbers in one piece
+  const faults = [];
+  const pieces = (node, form, what) => {
+    for (const piece of node.textContent.matchAll(form)) {
+      const range = document.createRange();
+      range.setStart(node, piece.index);
+      range.setEnd(node, piece.index + piece[0].length);
+      const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.bottom)));
+      if (lines.size > 1) faults.push(`the ${what} ${piece[0]} goes on in the next line`);
+    }
+  };
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    if (node.parentElement.closest("td code")) pieces(node, /\\w+/g, "name");
+    if (node.parentElement.closest("script, style, code, pre, math, svg, .sig, header, nav")) continue;
+    if (!node.parentElement.checkVisibility({ visibilityProperty: true })) continue;
+    const raw = node.textContent.match(/\\bF\\*|\\b[A-Za-z]_[a-z0-9]\\b|\\w\\^\\w|10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+/);
+    if (raw) faults.push(`"${raw[0]}" as it is typed`);
+    pieces(node, /\\d[\\d.]*e[-+]?\\d+/g, "number");
+  }
+  return [...new Set(faults)];
+}"""
+DRAWN_SMALLER = """all => all.filter((i) => i.checkVisibility() && /_images.*[.]png$/.test(i.src) && !/_thumb/.test(i.src))
+  .filter((i) => i.clientWidth > i.naturalWidth / 2 + 2)
+  .map((i) => `${i.src} is ${i.clientWidth} pixels wide, drawn for ${i.naturalWidth / 2}`)"""
+BEYOND_THE_PAGE = """wider => [...document.querySelectorAll(".pst-scrollable-table-container, div.highlight pre")]
+  .filter((e) => !e.closest(".sphx-glr-script-out") && e.scrollWidth > e.clientWidth + wider)
+  .map((e) => `"${e.innerText.trim().slice(0, 30)}" goes on beyond the page, by ${e.scrollWidth - e.clientWidth} pixels`)"""
 HIDDEN_CAPTIONS = """all => all.filter((e) => !e.checkVisibility() && e.parentElement.checkVisibility())
   .map((e) => e.textContent.trim().slice(0, 40))"""
 CUT_OFF = """wider => [...document.querySelectorAll("body *")].flatMap((e) => {
@@ -151,10 +199,13 @@ def look(browser: Any, home: str, shots: Path | None) -> Iterator[str]:
             page.on("console", lambda m, told=told: _is_fault(m) and told.append(m.text))
             page.on("pageerror", lambda error, told=told: told.append(str(error)))
             for name, address in addresses.items():
-                page.goto(address)
-                page.wait_for_load_state("networkidle")
+                _open(page, address)
                 faults = [*told, *page.evaluate(FAINT_TEXTS), *_too_wide(page, screen["width"])]
-                faults += page.evaluate(SMALL_TARGETS) if screen is PHONE else []
+                faults += page.eval_on_selector_all("img", DRAWN_SMALLER)
+                if screen is PHONE:
+                    faults += page.evaluate(SMALL_TARGETS)
+                else:
+                    faults += page.evaluate(BEYOND_THE_PAGE, WIDER)
                 told.clear()
                 yield from (f"{name}, {screen['width']}, {theme}: {fault}" for fault in faults)
                 if shots is not None:
@@ -166,8 +217,15 @@ def look(browser: Any, home: str, shots: Path | None) -> Iterator[str]:
             context.close()
 
 
+def _open(page: Any, address: str) -> None:
+    """Opens a page and loads its pictures, also those that a browser loads when they are scrolled to."""
+    page.goto(address)
+    page.eval_on_selector_all("img", "all => all.forEach((i) => { i.loading = 'eager'; })")
+    page.wait_for_load_state("networkidle")
+
+
 def _keep(page: Any, screen: dict[str, int], file: Path) -> None:
-    """A picture of the page from its top; what loads when it is scrolled to is loaded first."""
+    """A picture of the page from its top."""
     height = min(page.evaluate("document.documentElement.scrollHeight"), TALLEST)
     page.set_viewport_size({"width": screen["width"], "height": height})
     page.wait_for_load_state("networkidle")
@@ -193,7 +251,7 @@ def walk(browser: Any, home: str) -> tuple[list[str], int, int]:
         if "_static" not in path.parts
     )
     for name in names:
-        page.goto(home + name)
+        _open(page, home + name)
         places[name] = set(page.eval_on_selector_all("[id]", "found => found.map(e => e.id)"))
         links += [
             (name, href)
@@ -207,6 +265,7 @@ def walk(browser: Any, home: str) -> tuple[list[str], int, int]:
         faults += [f"{name}: picture {source} has no words for it" for source in silent]
         hidden = page.eval_on_selector_all("figcaption", HIDDEN_CAPTIONS)
         faults += [f"{name}: the caption {words!r} is hidden" for words in hidden]
+        faults += [f"{name}: {fault}" for fault in page.evaluate(AS_TYPED)]
         faults += [f"{name}: {fault}" for fault in _too_wide(page, PHONE["width"])]
     for name, href in links:
         address, place = urldefrag(urljoin(home + name, href))

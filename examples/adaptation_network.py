@@ -77,7 +77,8 @@ def main(out: Path) -> None:
             accuracy = (network(Xt).argmax(1) == yt).double().mean().item()
             shares = network(grid.reshape(-1, 2)).softmax(1)[:, 1].reshape(120, 120)
         print(
-            f"{name:16} accuracy on the target {accuracy:.3f}, transport loss {values[0]:.3f} -> {values[-1]:.3f}"
+            f"{name:16} accuracy on the target {accuracy:.3f}, "
+            f"transport loss {values[0]:.3f} -> {values[-1]:.3f}"
         )
         axes.contourf(
             *grid.permute(2, 0, 1),
@@ -89,8 +90,8 @@ def main(out: Path) -> None:
         axes.scatter(*Xs.T, c=colours[ys], s=12, marker="x", alpha=0.5, label="sources")
         axes.scatter(*Xt.T, c=colours[yt], s=14, label="targets (labels not used)")
         axes.set(title=f"{name}: accuracy {accuracy:.2f}", xticks=[], yticks=[], aspect="equal")
-        panels[2].plot(values, label=name)
-    panels[0].legend(loc="lower left", fontsize=8)
+        panels[2].plot(values, color=colours[int(weight > 0.0)], label=name)
+    panels[0].legend(loc="lower left", fontsize=9)
     panels[2].set(title="transport loss while training", xlabel="step")
     panels[2].legend(frameon=False)
     out.mkdir(parents=True, exist_ok=True)

@@ -38,21 +38,21 @@ def main(out: Path) -> None:
         "class groups": GroupTransport(),
     }
     figure, panels = plt.subplots(
-        1, 4, figsize=(10, 3), layout="constrained", sharex=True, sharey=True
+        2, 2, figsize=(8, 6.6), layout="constrained", sharex=True, sharey=True
     )
     print(f"{'transport':14}{'accuracy on the target':>24}{'certified gap':>16}")
-    for axes, (name, estimator) in zip(panels, estimators.items(), strict=True):
+    for axes, (name, estimator) in zip(panels.flat, estimators.items(), strict=True):
         moved = Xs if estimator is None else estimator.fit(Xs, ys, Xt).transform(Xs)
         accuracy = SVC(kernel="rbf", gamma=2.0).fit(moved, ys).score(Xt, yt)
         gap = "" if estimator is None else f"{estimator.dual_gap_:.1e}"
         print(f"{name:14}{accuracy:>24.3f}{gap:>16}")
-        axes.scatter(*Xt.T, c="#BBBBBB", s=14, label="targets (labels unknown)")
+        axes.scatter(*Xt.T, c="#999999", s=14, label="targets (labels unknown)")
         for label, colour in enumerate(("#0072B2", "#D55E00")):
             here = moved[ys == label].T
             name_of_class = f"sources of class {label}, moved"
             axes.scatter(*here, c=colour, s=14, alpha=0.8, marker="x", label=name_of_class)
-        axes.set(title=f"{name}:\naccuracy {accuracy:.2f}", xticks=[], yticks=[], aspect="equal")
-    handles, names = panels[0].get_legend_handles_labels()
+        axes.set(title=f"{name}: accuracy {accuracy:.2f}", xticks=[], yticks=[], aspect="equal")
+    handles, names = panels[0, 0].get_legend_handles_labels()
     figure.legend(
         handles, names, loc="outside lower center", ncols=3, frameon=False, markerscale=1.8
     )

@@ -46,7 +46,7 @@ def problems() -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
 
 
 def penalised(X: np.ndarray, y: np.ndarray, multiplier: float) -> tuple[np.ndarray, bool]:
-    """scikit-learn's minimum of loss + RIDGE |x|_2^2 + multiplier |x|_1, and whether it met its own tolerance."""
+    """scikit-learn's minimum of loss + RIDGE |x|_2^2 + multiplier |x|_1, and whether it converged."""
     strength = multiplier + 2.0 * RIDGE
     # these are the arguments of version 1.8; before, penalty="elasticnet" belongs to them
     model = LogisticRegression(
@@ -71,32 +71,33 @@ def penalised_value(f: cg.smooth.Logistic, coef: np.ndarray, multiplier: float) 
 
 def report(name: str, X: np.ndarray, y: np.ndarray, path: cg.linear_model.Path) -> None:
     print(
-        f"\n{name}, {X.shape[0]} x {X.shape[1]}: {len(path.radii)} radii, largest certified gap {path.gaps.max():.1e}"
+        f"\n{name}, {X.shape[0]} x {X.shape[1]}: {len(path.radii)} radii, "
+        f"largest certified gap {path.gaps.max():.1e}"
     )
     heads = [
         "radius",
         "nonzeros",
         "certified gap",
-        "|coef - best| <=",
+        "|coef - best|<=",
         "multiplier",
-        "|coef - sklearn|",
+        "|coef - theirs|",
         "sklearn excess",
     ]
     f = cg.smooth.Logistic(X, y, intercept=True)
-    print("".join(f"{head:>17}" for head in heads))
+    print("".join(f"{head:>16}" for head in heads))
     for k in COMPARED:
         coef, gap, multiplier = path.coefs[k], path.gaps[k], path.multipliers[k]
         theirs, converged = penalised(X, y, multiplier)
         apart = f"{np.linalg.norm(coef - theirs):.1e}{' ' if converged else '*'}"
         excess = penalised_value(f, theirs, multiplier) / penalised_value(f, coef, multiplier) - 1.0
         print(
-            f"{path.radii[k]:>17.3f}{np.count_nonzero(coef):>17}{gap:>17.1e}"
-            f"{np.sqrt(gap / RIDGE):>17.1e}{multiplier:>17.4f}{apart:>17}{excess:>17.1e}"
+            f"{path.radii[k]:>16.3f}{np.count_nonzero(coef):>16}{gap:>16.1e}"
+            f"{np.sqrt(gap / RIDGE):>16.1e}{multiplier:>16.4f}{apart:>16}{excess:>16.1e}"
         )
 
 
 def draw(axes: Axes, name: str, path: cg.linear_model.Path, relevant: np.ndarray | None) -> None:
-    """Coefficients against the radius: the relevant ones in colour, or the ten largest where nobody knows."""
+    """Coefficients against the radius: the relevant ones in colour, or else the ten largest."""
     largest = np.argsort(-np.abs(path.coefs).max(axis=0))
     shown = largest[:10] if relevant is None else relevant
     others = np.setdiff1d(np.flatnonzero(path.coefs.any(axis=0)), shown)
@@ -106,14 +107,14 @@ def draw(axes: Axes, name: str, path: cg.linear_model.Path, relevant: np.ndarray
     axes.plot([], [], color=colour, label=f"{words} ({len(shown)})")
     axes.plot([], [], color="#BBBBBB", label=f"others, used at some radius ({len(others)})")
     for k in COMPARED:
-        axes.axvline(path.radii[k], color="black", linewidth=0.7, linestyle=":")
+        axes.axvline(path.radii[k], color="black", linewidth=1.0, linestyle=":")
     axes.plot(
-        [], [], color="black", linewidth=0.7, linestyle=":", label="compared with scikit-learn"
+        [], [], color="black", linewidth=1.0, linestyle=":", label="compared with scikit-learn"
     )
     relative = (path.gaps / np.maximum(1.0, np.abs(path.values))).max()
     axes.set(
         title=f"{name}: gap / scale of F <= {relative:.0e}",
-        xlabel="radius, the bound on |coef|_1",
+        xlabel=r"radius, the bound on $|\mathrm{coef}|_1$",
     )
     axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18))
 

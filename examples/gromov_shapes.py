@@ -49,7 +49,8 @@ def main(out: Path) -> None:
         matched = q.apply_transpose(shades[:, None])[:, 0] / q.plan.sum(axis=0)
         panels.append((f"{name}: value {q.value:.1e}", Y, matched))
         print(
-            f"{name}: value {q.value:.2e}, stationary up to {q.stationarity:.0e}, no plan below {q.lower_bound:.2e}"
+            f"{name}: value {q.value:.2e}, stationary up to {q.stationarity:.0e}, "
+            f"no plan below {q.lower_bound:.2e}"
         )
     print(f"{'start':28}{'value':>12}{'stationarity':>14}{'iterations':>12}")
     for record in answers["eight starts"].starts:

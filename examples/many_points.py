@@ -81,11 +81,11 @@ def main(out: Path) -> None:
         )
     )
     figure, panels = plt.subplots(
-        1, 4, figsize=(10, 3.3), layout="constrained", sharex=True, sharey=True
+        2, 2, figsize=(8, 6.6), layout="constrained", sharex=True, sharey=True
     )
-    for axes, share in zip(panels, (0.0, 1 / 3, 2 / 3, 1.0), strict=True):
+    for axes, share in zip(panels.flat, (0.0, 1 / 3, 2 / 3, 1.0), strict=True):
         places = (1.0 - share) * Xs[some] + share * moved[some]
-        axes.scatter(*places.T, c=colours, s=1.5, linewidths=0)
+        axes.scatter(*places.T, c=colours, s=2.5, linewidths=0)
         axes.set(
             title=f"{share:.0%} of the way",
             xticks=[],

@@ -23,7 +23,7 @@ from sklearn.datasets import load_sample_image
 import condgrad as cg
 
 SEEN, SHRINK = 0.5, 0.5
-"""The share of pixels that are seen, and the nuclear norm that is allowed, as a share of the photograph's own."""
+"""The share of pixels that are seen, and of the photograph's nuclear norm that is allowed."""
 
 
 def photograph() -> np.ndarray:
@@ -44,7 +44,8 @@ def main(out: Path) -> None:
     panels = pictures.subplots(1, 3)
     gaps, ranks = curves.subplots(1, 2)
     print(
-        f"{truth.shape[0]} x {truth.shape[1]} pixels, {seen.mean():.0%} seen, nuclear norm at most {radius:.0f}"
+        f"{truth.shape[0]} x {truth.shape[1]} pixels, {seen.mean():.0%} seen, "
+        f"nuclear norm at most {radius:.0f}"
     )
     print(f"{'method':22}{'relative gap':>14}{'rank':>6}{'error on lost pixels':>22}{'seconds':>9}")
     runs = [

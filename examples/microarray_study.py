@@ -24,7 +24,7 @@ from sklearn.model_selection import StratifiedShuffleSplit, train_test_split
 import condgrad as cg
 
 HALVES, LISTED, SHARE = 40, 15, 0.6
-BLUE, RED, GREY = "#0072B2", "#D55E00", "#BBBBBB"
+BLUE, RED, GREY = "#0072B2", "#D55E00", "#999999"
 
 
 def samples() -> tuple[str, np.ndarray, np.ndarray, list[str]]:
@@ -33,7 +33,8 @@ def samples() -> tuple[str, np.ndarray, np.ndarray, list[str]]:
         colon = cg.datasets.load_colon(standardize=False, download_if_missing=False)
     except cg.datasets.DataUnavailable:
         print(
-            "The colon data are not here: name their folder in CONDGRAD_DATA. Breast cancer takes their place."
+            "The colon data are not here: name their folder in CONDGRAD_DATA. "
+            "Breast cancer takes their place."
         )
         cancer = load_breast_cancer()
         names = [str(name) for name in cancer.feature_names]
@@ -85,7 +86,7 @@ def draw_held_out(axes: Axes, probability: np.ndarray, y: np.ndarray) -> None:
         ylabel="predicted probability",
         title=f"Held-out samples: {right:.0%} right",
     )
-    axes.legend(fontsize=8, loc="lower right")
+    axes.legend(fontsize=9, frameon=False, loc="lower right")
 
 
 def draw_stable(axes: Axes, share: np.ndarray, names: list[str]) -> None:
@@ -95,11 +96,11 @@ def draw_stable(axes: Axes, share: np.ndarray, names: list[str]) -> None:
     )
     axes.axvline(SHARE, color="black", linewidth=0.8, linestyle="--")
     axes.set(
-        title=f"Fraction of {2 * HALVES} halves that choose it",
+        title=f"Share of {2 * HALVES} halves",
         xlim=(0, 1),
         yticks=np.arange(LISTED),
     )
-    axes.set_yticklabels([names[k] for k in top], fontsize=8)
+    axes.set_yticklabels([names[k] for k in top])
     axes.xaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0))
 
 
@@ -134,11 +135,11 @@ def main(out: Path) -> None:
             share += fit.fit(X_train[half], y_train[half]).coef_[0] != 0.0
     share /= 2 * HALVES
     stable = np.flatnonzero(share >= SHARE)
-    print(
-        f"chosen by {SHARE:.0%} of the halves: {', '.join(names[k] for k in stable[np.argsort(-share[stable])])}"
-    )
+    print(f"chosen by {SHARE:.0%} of the halves:")
+    for k in stable[np.argsort(-share[stable])]:
+        print(f"  {names[k]} ({share[k]:.0%})")
 
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(10.5, 4), layout="constrained")
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 4.4), layout="constrained")
     draw_choice(left, model)
     draw_held_out(middle, model.predict_proba(X_test)[:, 1], y_test)
     draw_stable(right, share, names)

@@ -121,7 +121,7 @@ def main(out: Path) -> None:
     middle.axhline(
         below[np.argmin(np.abs(shares - 1.0))], color="#D55E00", linestyle=":", label="lower bound"
     )
-    middle.axhline(best.value, color="#009E73", linestyle="--", label="F*")
+    middle.axhline(best.value, color="#009E73", linestyle="--", label=r"$F^\star$")
     middle.axvspan(0.0, 1.0, color="#56B4E9", alpha=0.15)
     middle.set(title="The first certificate", xticks=[0.0, 1.0], xticklabels=["x", "s"])
     middle.legend(fontsize=9)
@@ -130,7 +130,7 @@ def main(out: Path) -> None:
     right.fill_between(k, r.trace["lower_bound"], r.trace["best_value"], color="#56B4E9", alpha=0.3)
     right.plot(k, r.trace["best_value"], color="#0072B2", label="best value")
     right.plot(k, r.trace["lower_bound"], color="#D55E00", label="best lower bound")
-    right.set(title="F* lies in between", xlabel="iteration + 1", xscale="log")
+    right.set(title=r"$F^\star$ lies in between", xlabel="iteration + 1", xscale="log")
     right.legend(fontsize=9)
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "own_problem.png", dpi=130)

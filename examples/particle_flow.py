@@ -49,22 +49,28 @@ def flow(target: torch.Tensor, *, debiased: bool) -> tuple[list[torch.Tensor], l
 def main(out: Path) -> None:
     target = torch.tensor(make_moons(PARTICLES, noise=0.05, random_state=0)[0])
     figure, panels = plt.subplots(
-        2, len(SHOWN), figsize=(10, 5), layout="constrained", sharex=True, sharey=True
+        2, len(SHOWN), figsize=(10, 5.4), layout="constrained", sharex=True, sharey="row"
     )
     names = {"transport loss": False, "Sinkhorn divergence": True}
     for row, (name, debiased) in zip(panels, names.items(), strict=True):
         shown, divergences = flow(target, debiased=debiased)
         for axes, step, X, value in zip(row, SHOWN, shown, divergences, strict=True):
             print(f"{name:20} step {step:3}: divergence {value:.5f}")
-            axes.scatter(*target.T, s=10, color="#BBBBBB", label="target")
+            axes.scatter(*target.T, s=10, color="#999999", label="target")
             axes.scatter(*X.T, s=10, color="#0072B2", label="particles")
             axes.set(
-                title=f"{name}, step {step}:\ndivergence {value:.4f}",
+                title=f"step {step}:\ndivergence {value:.4f}",
                 xticks=[],
                 yticks=[],
                 aspect="equal",
             )
-    panels[0, 0].legend(loc="lower left", fontsize=8)
+        row[0].set_ylabel(name)
+    figure.legend(
+        *panels[0, 0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=2,
+        frameon=False,
+    )
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "particle_flow.png", dpi=130)
     print(f"Picture: {out / 'particle_flow.png'}")

@@ -27,7 +27,7 @@ TASTES = np.geomspace(0.02, 0.8, 6)
 
 
 def market(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A root of the covariance (a row a factor or an asset), expected returns, and the sector of each asset."""
+    """A root of the covariance, expected returns, and the sector of each asset."""
     loadings = 0.1 * rng.standard_normal((FACTORS, ASSETS))
     own_risk = np.diag(0.05 + 0.15 * rng.random(ASSETS))
     returns = 0.02 + 0.1 * rng.random(ASSETS) + 0.2 * np.abs(loadings[0])

@@ -30,7 +30,7 @@ TOL = 1e-6
 
 
 def problem() -> tuple[cg.smooth.Smooth, cg.simple.Entropy]:
-    """Entropy and Laplacian between two clouds of 200 points, which CGS takes some hundred iterations for."""
+    """Entropy and Laplacian between two clouds: some hundred iterations of CGS."""
     d = cg.datasets.make_clusters(200)
     f = cg.smooth.Linear(cg.transport.SquaredEuclidean(d.Xs, d.Xt).dense())
     f = f + cg.transport.Laplacian(d.Xs, d.Xt, weight=3000.0).smooth_part()

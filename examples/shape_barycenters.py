@@ -67,7 +67,6 @@ def main(out: Path) -> None:
             picture.reshape(SIDE, SIDE), cmap=INK, vmin=0.0, interpolation="bilinear"
         )
         panels[i, j].set(xticks=[], yticks=[])
-    figure.suptitle(f"Barycentres of the four corners; no gap is above {largest_gap:.0e}")
     print(
         f"{STEPS * STEPS - 4} barycentres of {SIDE * SIDE} points, each certified to {largest_gap:.1e}"
     )

@@ -40,8 +40,8 @@ def main(out: Path) -> None:
     }
     f = cg.smooth.LeastSquares(np.eye(PLACES), y)
     figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
-    axes.plot(t, y, ".", color="#9aa3ad", label="data")
-    axes.plot(t, truth, color="#9aa3ad", linewidth=1.0, label="truth")
+    axes.plot(t, y, ".", color="#87909a", label="data")
+    axes.plot(t, truth, color="#87909a", linewidth=1.0, label="truth")
     for (name, A), color in zip(shapes.items(), ("#D55E00", "#0072B2"), strict=True):
         on = cg.sets.Polytope(
             A_ub=A, b_ub=np.zeros(A.shape[0]), bounds=(float(y.min()), float(y.max()))

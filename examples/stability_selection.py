@@ -27,7 +27,7 @@ import condgrad as cg
 RIDGE, TOL = 0.5, 1e-5
 PAIRS, SHARE = 50, 0.75
 MOST_CHOSEN = 15
-"""Variables that a fit to all samples chooses at the largest radius: more of them would make the bound worthless."""
+"""Variables that a fit chooses at the largest radius: with more the bound would say nothing."""
 RELEVANT, OTHERS = "#D55E00", "#999999"
 
 
@@ -39,7 +39,7 @@ def radii_of(X: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def frequencies(X: np.ndarray, y: np.ndarray, radii: np.ndarray) -> tuple[np.ndarray, float]:
-    """How often each variable is chosen at each radius, and how many a half chooses on average at any of them."""
+    """How often each variable is chosen at each radius, and how many a half chooses on average."""
     chosen = np.zeros((len(radii), X.shape[1]))
     total = 0
     halves = StratifiedShuffleSplit(PAIRS, train_size=0.5, test_size=0.5, random_state=0)
@@ -79,15 +79,18 @@ def main(out: Path) -> None:
     single = np.flatnonzero(path.coefs.any(axis=0))
     bound = per_half**2 / ((2.0 * SHARE - 1.0) * X.shape[1])
     print(
-        f"{X.shape[0]} samples, {X.shape[1]} variables, {len(relevant)} of them relevant; {2 * PAIRS} halves."
+        f"{X.shape[0]} samples, {X.shape[1]} variables, {len(relevant)} of them relevant; "
+        f"{2 * PAIRS} halves."
     )
     for name, found in (("one path", single), (f"chosen by {SHARE:.0%} of the halves", stable)):
         right = len(np.intersect1d(found, relevant))
         print(
-            f"{name:>28}: {len(found):3} variables, {right} of them relevant, {len(found) - right} not"
+            f"{name:>28}: {len(found):3} variables, "
+            f"{right} of them relevant, {len(found) - right} not"
         )
     print(
-        f"Expected of the irrelevant among the stable: at most {bound:.2f} (a half chooses {per_half:.1f})."
+        f"Expected of the irrelevant among the stable: at most {bound:.2f} "
+        f"(a half chooses {per_half:.1f})."
     )
     figure, (left, right_axes) = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
     draw(left, radii, path.coefs, relevant, "One path: coefficients")

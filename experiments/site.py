@@ -49,7 +49,7 @@ LEVEL = 1e-6
 LOOSE, TIGHT = 1e-2, 1e-9
 """The gaps at the ends of the lines of benchopt's suites."""
 SOLVERS = ("newton", "cgs-memory", "cgs-exact", "cg-emd", "pot-gcg")
-BLUE, GREY, ORANGE, PINK = "#0072B2", "#9aa3ad", "#D55E00", "#CC79A7"
+BLUE, GREY, ORANGE, PINK = "#0072B2", "#87909a", "#D55E00", "#CC79A7"
 FLOOR = 1e-13
 """Errors below this are rounding."""
 
@@ -369,6 +369,7 @@ def draw_example(rows: Rows) -> Canvas:
         left.plot(*sources[:, colors == color], "o", color=color, markersize=3.5)
     left.plot(*targets, "x", color=MUTED, markersize=4.5)
     left.set(title="Transport: where each point goes", xticks=[], yticks=[])
+    left.spines[:].set_visible(False)
     used, values = np.array(sparse["used"]), np.array(sparse["coefficients"])
     matters = np.isin(used, sparse["relevant"])
     for chosen, color, label in (
@@ -393,7 +394,14 @@ def draw_transport(rows: Rows) -> Canvas:
             Line(row["solver"], np.maximum(row["seconds"], 1e-3), row["errors"]) for row in own
         ]
         panels.append(
-            Panel(f"{n} x {n} points", "seconds", "(F - F*) / |F*|", lines, log_x=True, level=LEVEL)
+            Panel(
+                f"{n} x {n} points",
+                "seconds",
+                r"\((F - F^*) / |F^*|\)",
+                lines,
+                log_x=True,
+                level=LEVEL,
+            )
         )
     return canvas_of(Figure("transport", "", "", "", [panels]))
 
@@ -528,7 +536,10 @@ def draw_newton_grid(rows: Rows) -> Canvas:
             alpha=0.6,
             ms=9,
         )
-        label = "no Laplacian" if kind == "none" else f"{kind.replace(' ', ' Laplacian, weight ')}"
+        scaled, _, weight = kind.partition(" ")
+        label = "no Laplacian"
+        if kind != "none":
+            label = f"{scaled} Laplacian, weight $10^{{{math.log10(float(weight)):.0f}}}$"
         axes.plot(
             entropies, [np.median(t) for t in taken], "o-", color=color, label=label, markersize=4
         )

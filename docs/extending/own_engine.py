@@ -4,13 +4,14 @@ For f = |Kx - y|^2/2 and any z, with theta = z - y and phi(c) = min_s <c, s> + g
 
     D(z) = |y|^2/2 - |z|^2/2 + phi(K'theta)
 
-is a lower bound on F*. It is concave, with gradient K s - z and Hessian -(I + K J K'). Here s is the oracle's point (a
-softmax) and J = (diag(s) - s s'/mass)/weight. A `DualModel` supplies D, a Newton direction and a feasible point.
-`Newton` does the rest. It solves a path of problems: first with t g in place of g for a large t, then with smaller t,
-down to 1. It searches along each direction, and it computes the certificate.
+is a lower bound on F*. It is concave, with gradient K s - z and Hessian -(I + K J K'). Here s is
+the oracle's point (a softmax) and J = (diag(s) - s s'/mass)/weight. A `DualModel` supplies D, a
+Newton direction and a feasible point. `Newton` does the rest. It solves a path of problems: first
+with t g in place of g for a large t, then with smaller t, down to 1. It searches along each
+direction, and it computes the certificate.
 
-A `DualModel` has defaults for all methods that are not below. An engine of the library also needs a row in
-`condgrad/newton/engines.py`.
+A `DualModel` has defaults for all methods that are not below. An engine of the library also needs a
+row in `condgrad/newton/engines.py`.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,9 @@
-"""A set of your own: {x : |x|_inf <= 1, |x|_1 <= k}. At its corners k entries are -1 or 1, and the others are 0.
+"""A set of your own: {x : |x|_inf <= 1, |x|_1 <= k}. At its corners k entries are -1 or 1, and the
+others are 0.
 
-A `Set` has a start point and a measure of how far a point is outside. It also has one or more of three methods. `Zero`
-and the norms need `linear_argmin`, `Ridge` needs `project`, and `Entropy` needs `entropic_argmin`.
+A `Set` has a start point and a measure of how far a point is outside. It also has one or more of
+three methods. `Zero` and the norms need `linear_argmin`, `Ridge` needs `project`, and `Entropy`
+needs `entropic_argmin`.
 """
 
 from typing import Any

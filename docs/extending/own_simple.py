@@ -1,8 +1,8 @@
 """A simple part of your own: g(x) = weight |x - centre|^2 on any set with a projection.
 
-A `Simple` has three tasks. It computes g(x). It solves `min <c, s> + g(s)` on its set, with a lower bound on the
-minimum. And it gives g along a few directions, for line searches. If you have plain functions, use
-`condgrad.simple.Oracle(value, argmin)`.
+A `Simple` has three tasks. It computes g(x). It solves `min <c, s> + g(s)` on its set, with a
+lower bound on the minimum. And it gives g along a few directions, for line searches. If you have
+plain functions, use `condgrad.simple.Oracle(value, argmin)`.
 """
 
 from typing import Any

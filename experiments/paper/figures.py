@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from experiments.paper.tasks import Numbers, thinned, write_whole
-from experiments.paper.wording import MATHEMATICS, plain, power
+from experiments.paper.wording import LOWERED, MATHEMATICS, POWER, plain, power
 
 NOT_MEASURED = "not measured"
 
@@ -284,9 +284,7 @@ def _draw_panel(axes: Any, panel: Panel, *, letters: float) -> None:
             "textcoords": "offset points",
         }
         look: dict[str, Any] = {"ha": "left", "va": "center", "fontsize": 8.0, "color": MUTED}
-        axes.annotate(
-            power(panel.shown_level, AXIS_DIGITS), (1.0, panel.shown_level), **edge, **look
-        )
+        axes.annotate(_printed(panel.shown_level), (1.0, panel.shown_level), **edge, **look)
 
 
 def _set_log_scale(axes: Any, axis: Any) -> None:
@@ -302,9 +300,19 @@ def _set_log_scale(axes: Any, axis: Any) -> None:
         axis.set_major_locator(
             LogLocator(subs=multiples, numticks=20) if high / low >= 5.0 else close
         )
-        axis.set_major_formatter(FuncFormatter(lambda value, _: power(value, AXIS_DIGITS)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: _printed(value)))
     axis.set_minor_formatter(NullFormatter())
     axis.set_tick_params(which="minor", length=2.0)
+
+
+def _printed(value: float) -> str:
+    """A number on an axis; its power of ten looks like those of matplotlib's own ticks."""
+
+    def raised(found: re.Match[str]) -> str:
+        mantissa = found[0].partition("10")[0].replace("·", r"\cdot ")
+        return rf"$\mathdefault{{{mantissa}10^{{{found[1].translate(LOWERED)}}}}}$"
+
+    return POWER.sub(raised, power(value, AXIS_DIGITS))
 
 
 def _look(line: Line) -> dict[str, Any]:
@@ -323,4 +331,7 @@ def _wrapped(text: str, letters: float) -> str:
         text.replace("$", r"\$"),
     )
     lines = textwrap.fill(text, max(12, int(letters)), break_long_words=False)
-    return re.sub(MATHEMATICS, r"$\1$", lines).replace("\N{NO-BREAK SPACE}", " ")
+    shown = re.sub(MATHEMATICS, r"$\1$", lines)
+    # an asterisk is as high as a star should be, and would be raised twice
+    shown = shown.replace("^*", r"^\star")
+    return shown.replace("\N{NO-BREAK SPACE}", " ")

@@ -24,7 +24,7 @@ from experiments.paper.figures import (
     Panel,
 )
 from experiments.paper.tasks import Numbers
-from experiments.paper.wording import environment, plain, power
+from experiments.paper.wording import environment, in_html, plain, power
 
 SIGNS: Mapping[Verdict, tuple[str, str]] = {
     Verdict.HOLDS: ("holds", "✓"),
@@ -53,7 +53,8 @@ def render(
     drawn = {line.solver for figure in figures for line in figure.legend}
     values: dict[str, Any] = {
         "chapters": chapters,
-        "facts": facts,
+        # to the minute, as a person would write it
+        "facts": {**facts, "date": str(facts.get("date", ""))[:16].replace("T", " ")},
         "machine": machine,
         "Verdict": Verdict,
     }
@@ -113,7 +114,9 @@ def chart(panel: Panel) -> dict[str, Any]:
         layout["shapes"] = [
             {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": level, "y1": level}
         ]
-        layout["annotations"] = [{"y": math.log10(level) if panel.log_y else level, "text": label}]
+        layout["annotations"] = [
+            {"y": math.log10(level) if panel.log_y else level, "text": in_html(label)}
+        ]
     return {"data": [*bands, *lines], "layout": layout}
 
 
@@ -159,7 +162,7 @@ def _axis(values: Sequence[Numbers], *, log: bool) -> dict[str, Any]:
             multiples = (1, 3) if most - least >= 1.5 else (1, 2, 5)
             ends = range(math.floor(least), math.ceil(most) + 1)
             ticks = [float(f"{m}e{exponent}") for exponent in ends for m in multiples]
-            names = [power(tick, AXIS_DIGITS) for tick in ticks]
+            names = [in_html(power(tick, AXIS_DIGITS)) for tick in ticks]
             axis |= {"tickmode": "array", "tickvals": ticks, "ticktext": names}
     return axis
 

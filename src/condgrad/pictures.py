@@ -17,11 +17,20 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 POINTS_SHOWN, COUPLINGS_SHOWN, PIXELS_SHOWN = 5_000, 400, 1_000
 """The most that a picture of a plan has of each."""
 
+BELOW = {
+    "loc": "upper center",
+    "bbox_to_anchor": (0.5, -0.11),
+    "frameon": False,
+    "columnspacing": 1.0,
+}
+"""A legend under its axes, where it hides nothing."""
+
 LONGEST_SIDE = 900
 """Pixels of the longest side of an image in a picture; larger images are thinned."""
 
+NORM = r"$|\mathrm{coef}|_1$"
 MEANINGS = {
-    "radius": "radius, the bound on |coef|_1",
+    "radius": f"radius, the bound on {NORM}",
     "alpha": "alpha, the penalty",
     "C": "C, the inverse of the penalty",
 }
@@ -102,14 +111,7 @@ def draw_clouds(axes: Any, plan: Any, Xs: Any, Xt: Any, mapped: Any, names: Sequ
     axes.set_title(title)
     axes.set_xlabel(labels[0], parse_math=False)
     axes.set_ylabel(labels[1], parse_math=False)
-    below = {
-        "loc": "upper center",
-        "bbox_to_anchor": (0.5, -0.11),
-        "ncols": 4,
-        "frameon": False,
-        "columnspacing": 1.0,
-    }
-    axes.legend(markerscale=(26.0 / size) ** 0.5, **below)
+    axes.legend(markerscale=(26.0 / size) ** 0.5, ncols=4, **BELOW)
 
 
 def _draw_couplings(axes: Any, plan: Any, Xs: Any, Xt: Any) -> None:

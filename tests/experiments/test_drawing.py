@@ -30,6 +30,7 @@ from experiments.paper.wording import (
     count,
     duration,
     factor,
+    formula,
     mathml,
     of_samples,
     plain,
@@ -148,3 +149,28 @@ def test_the_page_has_mathml_and_escapes_the_rest() -> None:
     shown = mathml(r"1 < 2 and \(x_k \le 1\)")
     assert shown.startswith("1 &lt; 2 and <math")
     assert "<msub><mi>x</mi><mi>k</mi></msub>" in shown
+    assert "(<math" in mathml(r"it (\(x\)), too")
+    assert "</math>),</span>" in mathml(r"it (\(x\)), too")
+    assert mathml("2·10⁻¹³") == '<span class="unbroken">2·10<sup>\N{MINUS SIGN}13</sup></span>'
+
+
+@pytest.mark.parametrize(
+    ("latex", "display", "expected"),
+    [
+        (r"\min_{x} f", "block", "<munder><mo"),
+        (r"\min_{x} f", "inline", "<msub><mo"),
+        ("F^*", "inline", "<msup><mi>F</mi><mo>\N{ASTERISK OPERATOR}</mo></msup>"),
+        ("h''(x)", "inline", '<mi>h</mi><mo lspace="0" rspace="0">\N{DOUBLE PRIME}</mo>'),
+        ("K'_W", "inline", '<mo lspace="0" rspace="0">\N{PRIME}</mo></mrow><mi>W</mi></msub>'),
+        (r"G \log G", "inline", '<mo lspace="0.167em" rspace="0.167em">log</mo>'),
+        ("1/k", "inline", '<mo lspace="0" rspace="0">/</mo>'),
+        (r"-\infty", "inline", "<mi>∞</mi>"),
+        (
+            "|x|_1",
+            "inline",
+            'depth="0"><mo stretchy="false" lspace="0" rspace="0">|</mo></mpadded>',
+        ),
+    ],
+)
+def test_a_formula_is_set_as_in_print(latex: str, display: str, expected: str) -> None:
+    assert expected in formula(latex, display)

@@ -173,7 +173,7 @@ def test_a_path_prints_as_a_table_and_draws_itself() -> None:
     drawn = {line.get_label(): line.get_ydata() for line in axes.lines}
     best = "abcdef"[int(np.argmax(np.abs(found.coefs[-1])))]
     np.testing.assert_array_equal(drawn[best], found.coefs[:, "abcdef".index(best)])
-    assert axes.get_xlabel() == "radius, the bound on |coef|_1"
+    assert axes.get_xlabel() == r"radius, the bound on $|\mathrm{coef}|_1$"
     with pytest.raises(
         ValueError, match="names must have one name for each of the 6 features, got 2"
     ):

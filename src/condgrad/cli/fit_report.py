@@ -206,11 +206,11 @@ def _draw(
     for k, axes in zip(range(panels), grid[scored:], strict=False):
         radii, coefs, chosen = _coefficient_path(solved, k, line)
         note = ", beyond the picture" if chosen > radii[-1] else ""
-        pictures.mark(axes, chosen, "|coef|_1 <=", note)
+        pictures.mark(axes, chosen, "radius", note)
         pictures.draw_path(axes, radii, coefs * solved.units, names, chosen=largest)
         what = "standardised coefficient" if standardize else "coefficient"
-        axes.set(ylabel=what, xlabel="radius, the bound on |coef|_1")
-        title = "coefficients"
+        axes.set(ylabel=what, xlabel=pictures.MEANINGS["radius"])
+        title = ""
         if len(model.coef) > 1:
             title = shortened(str(model.classes[k]))
             title += " against the rest" if len(solved.tasks) > 1 else ""

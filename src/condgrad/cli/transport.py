@@ -299,12 +299,12 @@ def draw(
             "color": pictures.COLORS[2],
             "ls": ":",
             "lw": 1.2,
-            "label": f"--tol {tol:g}",
+            "label": f"--tol {tol:g}, times the scale of F",
         }
         right.axhline(tol * answer.result.scale, **asked)
     right.set(title="Certified distance to the optimum")
     right.locator_params(axis="x", nbins=5)
-    right.legend(frameon=False)
+    right.legend(ncols=2, **pictures.BELOW)
     pictures.save_figure(figure, file)
 
 

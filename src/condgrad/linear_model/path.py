@@ -136,8 +136,8 @@ class Path:
             pyplot = require_extra("matplotlib.pyplot", extra="plot", purpose="Path.plot")
             _, ax = pyplot.subplots(figsize=(7, 4), layout="constrained")
         pictures.draw_path(ax, self.radii, coefs, names, chosen=coefs[-1])
-        by_radius = "radius, the bound on |coef|_1"
-        ax.set(xlabel=by_radius if self.alphas is None else "|coef|_1", ylabel="coef")
+        along = pictures.MEANINGS["radius"] if self.alphas is None else pictures.NORM
+        ax.set(xlabel=along, ylabel="coefficient")
         return ax
 
     def __str__(self) -> str:
