@@ -30,11 +30,11 @@ from condgrad.arrays import (
     namespace,
     on_device,
     precision,
-    smallest,
     total,
 )
 from condgrad.kernels import streamed
 from condgrad.kernels.streamed import CentredColumns, Score
+from condgrad.sets.marginals import kept_share
 
 FLOAT32_ROUNDING = 6e-8
 """The rounding unit of float32."""
@@ -485,7 +485,7 @@ class StreamedPlan:
         """
         xp = namespace(a)
         columns = matrix.T.times(xp.ones_like(a)[:, None])[:, 0]
-        kept = xp.where(b > 0.0, b / at_least(smallest(b), xp.maximum(columns, b)), 0.0)
+        kept = kept_share(columns, b)
         return cls.completed(matrix, kept, matrix.times(kept[:, None])[:, 0], a, b)
 
     @classmethod
@@ -504,8 +504,7 @@ class StreamedPlan:
         large and cancel. So rows are scaled down as well, and the columns summed up once more: what
         is added is what products with this plan miss.
         """
-        xp = namespace(a)
-        row_kept = a / at_least(smallest(a), xp.maximum(rows, a))
+        row_kept = kept_share(rows, a)
         columns = kept * matrix.T.times(row_kept[:, None])[:, 0]
         row_rest = at_least(0.0, a - row_kept * rows)
         short = at_least(0.0, b - columns)

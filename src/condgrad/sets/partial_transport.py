@@ -34,7 +34,6 @@ from condgrad.arrays import (
     log_or_least,
     namespace,
     precision,
-    smallest,
     solve_cholesky,
     total,
 )
@@ -44,6 +43,7 @@ from condgrad.rounding import LIFT, ROUNDING_UNITS
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 from condgrad.sets.anderson import AcceleratedScaling
 from condgrad.sets.linprog import ENGINES
+from condgrad.sets.marginals import kept_share
 from condgrad.sets.sinkhorn import Potentials, height_of
 from condgrad.simple.entropy import negentropy
 
@@ -142,12 +142,8 @@ class PartialTransport(Set):
         xp = namespace(plan)
         a = like(self.a, plan)
         b = like(self.b, plan)
-
-        def shrink(have: Array, most: Array) -> Array:
-            return most / at_least(smallest(have), xp.maximum(have, most))
-
-        plan = plan * shrink(xp.sum(plan, axis=1), a)[:, None]
-        plan = plan * shrink(xp.sum(plan, axis=0), b)[None, :]
+        plan = plan * kept_share(xp.sum(plan, axis=1), a)[:, None]
+        plan = plan * kept_share(xp.sum(plan, axis=0), b)[None, :]
         carried = total(plan)
         if carried >= self.mass:
             return plan * (self.mass / carried)

@@ -20,7 +20,6 @@ from typing import NamedTuple
 from condgrad import deadline
 from condgrad.arrays import (
     Array,
-    at_least,
     cholesky,
     dot,
     log_or_least,
@@ -33,6 +32,7 @@ from condgrad.arrays import (
 from condgrad.errors import NotFiniteError
 from condgrad.rounding import LIFT
 from condgrad.sets.anderson import AcceleratedScaling, largest_log_scaling
+from condgrad.sets.marginals import Rescaled
 
 NEWTON_AFTER = 50
 """Passes after which steps of Newton's method are tried, and one more for every `NEWTON_COLUMNS`
@@ -335,25 +335,21 @@ class Scaling(AcceleratedScaling):
     def rounded(self) -> tuple[Array, float, float]:
         """The scaled kernel as a plan of exact marginals, with its cost and entropy term, in one
         pass.
-
-        The rounding of Altschuler, Weed and Rigollet (NIPS 2017), whose row part is done already:
-        heavy columns shrink, what is missing is spread by a rank-one term.
         """
         xp = namespace(self.v)
         state = self.state
-        shrink = self.b / xp.maximum(state.columns, self.b)
-        scaling = xp.exp(state.x) * shrink
-        short_a = at_least(0.0, self.a - state.rows * (self.K @ scaling))
-        short_b = at_least(0.0, self.b - state.columns * shrink)
-        missing = total(short_b)
-        spread = short_b / (missing or 1.0)
+        rescaled = Rescaled.of(
+            self.K,
+            self.a,
+            self.b,
+            by_row=state.rows,
+            by_column=xp.exp(state.x),
+            columns=state.columns,
+        )
         plan = xp.empty_like(self.K)
         cost = 0.0
         entropy = 0.0
-        for rows in row_blocks(self.K):
-            part = self.K[rows] * scaling[None, :]
-            part *= state.rows[rows][:, None]
-            part += short_a[rows][:, None] * spread[None, :]
+        for rows, part in rescaled.blocks(self.K):
             plan[rows] = part
             cost += dot(self.c[rows], part)
             entropy += dot(part, log_or_least(part))

@@ -7,19 +7,17 @@ from typing import Any
 from condgrad.arrays import (
     Array,
     Space,
-    at_least,
     dot,
     host,
     like,
     namespace,
-    row_blocks,
-    smallest,
     total,
 )
 from condgrad.arrays.inputs import floating
 from condgrad.problem import Answer, Set
 from condgrad.sets import sinkhorn
 from condgrad.sets.linprog import ENGINES
+from condgrad.sets.marginals import Rescaled, kept_share
 
 
 class Transport(Set):
@@ -88,28 +86,18 @@ class Transport(Set):
     def rounded(self, plan: Array) -> Array:
         """A plan of the polytope near a nonnegative one: scale down what is too heavy, spread the
         rest.
-
-        The rounding of Altschuler, Weed and Rigollet (NIPS 2017).
         """
         xp = namespace(plan)
         a = like(self.a, plan)
         b = like(self.b, plan)
-
-        def shrink(have: Array, want: Array) -> Array:
-            return want / at_least(smallest(have), xp.maximum(have, want))
-
-        by_row = shrink(xp.sum(plan, axis=1), a)
+        by_row = kept_share(xp.sum(plan, axis=1), a)
         columns = plan.T @ by_row
-        by_column = shrink(columns, b)
-        short_a = at_least(0.0, a - by_row * (plan @ by_column))
-        short_b = at_least(0.0, b - by_column * columns)
-        missing = total(short_b)
-        spread = short_b / (missing or 1.0)
+        rescaled = Rescaled.of(
+            plan, a, b, by_row=by_row, by_column=xp.ones_like(b), columns=columns
+        )
         result = xp.empty_like(plan)
-        for rows in row_blocks(plan):
-            result[rows] = plan[rows] * by_column[None, :]
-            result[rows] *= by_row[rows][:, None]
-            result[rows] += short_a[rows][:, None] * spread[None, :]
+        for rows, part in rescaled.blocks(plan):
+            result[rows] = part
         return result
 
     def entropic_argmin(

@@ -29,12 +29,23 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from condgrad import _checks, deadline
-from condgrad.arrays import Array, double, host, is_torch, like, namespace, on_device, smallest
+from condgrad.arrays import (
+    Array,
+    at_least,
+    double,
+    host,
+    is_torch,
+    like,
+    namespace,
+    on_device,
+    smallest,
+)
 from condgrad.arrays.inputs import floating
 from condgrad.certificate import NULL_SHARE
 from condgrad.errors import NotFiniteError
 from condgrad.result import Status
 from condgrad.rounding import ROUNDING_UNITS
+from condgrad.sets.marginals import kept_share
 from condgrad.streamed_plan import zeros
 from condgrad.transport.forbidden import (
     Usable,
@@ -815,14 +826,9 @@ def certify(
     xp = namespace(point.S)
     a = problems.a
     b = problems.b
-    plan = (
-        point.S
-        * (b / xp.where(point.columns > b, point.columns, xp.where(b > 0.0, b, 1.0)))[:, None, :]
-    )
-    row_rest = a - xp.sum(plan, axis=2)
-    column_rest = b - xp.sum(plan, axis=1)
-    row_rest = xp.where(row_rest > 0.0, row_rest, 0.0)
-    column_rest = xp.where(column_rest > 0.0, column_rest, 0.0)
+    plan = point.S * kept_share(point.columns, b)[:, None, :]
+    row_rest = at_least(0.0, a - xp.sum(plan, axis=2))
+    column_rest = at_least(0.0, b - xp.sum(plan, axis=1))
     rest = xp.sum(row_rest, axis=1)
     plan += (
         row_rest[:, :, None] * (column_rest / xp.where(rest > 0.0, rest, 1.0)[:, None])[:, None, :]
