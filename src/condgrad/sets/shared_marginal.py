@@ -23,19 +23,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from condgrad import _checks, deadline
+from condgrad import _checks
 from condgrad.arrays import Array, Space, dot, host, like, log_or_least, namespace, total
 from condgrad.arrays.inputs import floating
 from condgrad.problem import Answer, Set
-from condgrad.sets.anderson import AcceleratedScaling
+from condgrad.sets.anderson import (
+    MAX_PASSES,
+    AcceleratedScaling,
+    Certified,
+    scaled_start,
+)
 from condgrad.sets.sinkhorn import height_of
 from condgrad.sets.transport import Transport
 from condgrad.simple.entropy import negentropy
-
-MAX_PASSES = 2000
-"""Passes of one call; what it has by then is certified as far as it came, and the next call starts
-from there.
-"""
 
 
 class SharedMarginal(Set):
@@ -127,44 +127,16 @@ class SharedMarginal(Set):
         """Iterated Bregman projections, warm-started by the row potentials of the last answer."""
         passes = 0
         if warm is None:
-            warm, passes = self._scaled_start(c, weight)
+            warm, passes = scaled_start(
+                lambda t, u: BregmanProjections(self, c, t, u),
+                namespace(c).zeros((self.n, len(self.blocks)), dtype=c.dtype, device=c.device),
+                height=height_of(c),
+                mass=self.mass,
+                weight=weight,
+            )
         run = BregmanProjections(self, c, weight, warm)
-        # The difference of marginals at which to look; what a look shows sets the next one.
-        xp = namespace(c)
-        aim = accuracy / (float(xp.max(run.u) - xp.min(run.u)) + 10.0 * weight)
-        while True:
-            run.iterate(aim, MAX_PASSES)
-            point = self.rounded(run.blocks(), run.state.mean)
-            value = weight * negentropy(point)
-            bound = run.state.dual
-            gap = dot(c, point) + value - bound
-            if (
-                gap <= accuracy
-                or run.passes >= MAX_PASSES
-                or deadline.passed()
-                or run.stuck
-                or run.state.error == 0.0
-            ):
-                return Answer(
-                    point, bound, value, passes + run.passes, run.potentials, run.magnitude
-                )
-            aim = 0.5 * run.state.error * min(1.0, accuracy / gap)
-
-    def _scaled_start(self, c: Array, weight: float) -> tuple[Array, int]:
-        """Row potentials from larger entropies, falling by four: a cold start at a small one
-        crawls.
-        """
-        xp = namespace(c)
-        u = xp.zeros((self.n, len(self.blocks)), dtype=c.dtype, device=c.device)
-        passes = 0
-        t = height_of(c) / 20.0
-        while t > 2.0 * weight and not deadline.passed():
-            run = BregmanProjections(self, c, t, u)
-            run.iterate(0.01 * self.mass, 50)
-            u = run.potentials
-            passes = passes + run.passes
-            t *= 0.25
-        return u, passes
+        found = run.solve(accuracy, MAX_PASSES)
+        return found.answer._replace(inner_iterations=passes + run.passes)
 
     def linear_argmin(self, c: Array) -> Answer:
         """A linear program over plans and p, by HiGHS; the bound is the value of a feasible dual."""
@@ -335,20 +307,18 @@ class BregmanProjections(AcceleratedScaling):
     def absorbed(self) -> Array:
         return self.u
 
-    def blocks(self) -> Array:
-        """The scaled kernel: plans with exact columns."""
-        result = namespace(self.K).empty_like(self.K)
-        s = namespace(self.K).exp(self.state.x)
+    def certified(self) -> Certified:
+        """The scaled kernel, whose columns are exact, with rows made equal."""
+        xp = namespace(self.K)
+        X = xp.empty_like(self.K)
+        s = xp.exp(self.state.x)
         for k, block in enumerate(self.on.blocks):
-            result[:, block] = (
-                s[:, k][:, None] * self.K[:, block] * self.state.columns[block][None, :]
-            )
-        return result
-
-    @property
-    def potentials(self) -> Array:
-        """u, a column a block."""
-        return self.u + self.weight * self.state.x
+            X[:, block] = s[:, k][:, None] * self.K[:, block] * self.state.columns[block][None, :]
+        point = self.on.rounded(X, self.state.mean)
+        value = self.weight * negentropy(point)
+        bound = self.state.dual
+        answer = Answer(point, bound, value, warm=self.potential, magnitude=self.magnitude)
+        return Certified(answer, dot(self.c, point) + value - bound)
 
     @property
     def magnitude(self) -> float:
@@ -361,5 +331,5 @@ class BregmanProjections(AcceleratedScaling):
         logarithms = (
             self.weight * total(self.B) * (1.0 + math.log2(self.c.shape[0] * self.c.shape[1]))
         )
-        of_u = dot(self.state.mean, size(self.potentials) @ self.w)
+        of_u = dot(self.state.mean, size(self.potential) @ self.w)
         return dot(self.B, size(v)) + of_u + logarithms

@@ -30,8 +30,15 @@ from condgrad.arrays import (
     total,
 )
 from condgrad.errors import NotFiniteError
+from condgrad.problem import Answer
 from condgrad.rounding import LIFT
-from condgrad.sets.anderson import AcceleratedScaling, largest_log_scaling
+from condgrad.sets.anderson import (
+    MAX_PASSES,
+    AcceleratedScaling,
+    Certified,
+    largest_log_scaling,
+    scaled_start,
+)
 from condgrad.sets.marginals import Rescaled
 
 NEWTON_AFTER = 50
@@ -62,61 +69,33 @@ class Potentials(NamedTuple):
     v: Array
 
 
-class Entropic(NamedTuple):
-    """A plan of exact marginals, its entropy term, the dual value, and what it took."""
-
-    plan: Array
-    value: float
-    bound: float
-    passes: int
-    potentials: Potentials
-    magnitude: float
-    """The size of the terms of the dual value before they cancel."""
-
-
 def solve(
-    c: Array,
-    a: Array,
-    b: Array,
-    weight: float,
-    *,
-    start: Array | None,
-    accuracy: float,
-    max_passes: int = 1000,
-) -> Entropic:
+    c: Array, a: Array, b: Array, weight: float, *, start: Array | None, accuracy: float
+) -> Answer:
     """Solve for positive weights a, b, from a column potential, until the gap is within `accuracy`."""
+    scaling = None if start is None else Scaling(c, a, b, weight, start)
     passes = 0
-    cold = start is None
-    if start is None:
-        start, passes = scaled_start(c, a, b, weight)
-    scaling = Scaling(c, a, b, weight, start)
-    if not scaling.state.error < 0.5 * total(a) and not cold:  # a start worse than none
-        start, passes = scaled_start(c, a, b, weight)
-        passes += scaling.passes
+    if scaling is None or not scaling.state.error < 0.5 * total(a):  # a start worse than none
+        passes = 0 if scaling is None else scaling.passes
+        start, more = scaled_start(
+            lambda t, v: Scaling(c, a, b, t, v),
+            namespace(c).zeros_like(b),
+            height=height_of(c),
+            mass=total(a),
+            weight=weight,
+        )
+        passes += more
         scaling = Scaling(c, a, b, weight, start)
-    # The marginal error at which to look; what a look shows sets the next one.
-    xp = namespace(c)
-    aim = accuracy / (float(xp.max(scaling.v) - xp.min(scaling.v)) + 10.0 * weight)
     path_is_left = scaling.newton_from < math.inf
-    allowed = min(max_passes, PATH_AFTER + b.shape[0]) if path_is_left else max_passes
-    while True:
-        scaling.iterate(aim, allowed)
-        (plan, cost, value), bound = scaling.rounded(), scaling.state.dual
-        gap = cost + value - bound
-        if gap <= accuracy or scaling.stuck or not scaling.state.error > 0.0 or deadline.passed():
-            break
-        if scaling.passes < allowed:
-            aim = 0.5 * scaling.state.error * min(1.0, accuracy / gap)
-        elif path_is_left:  # the start was too far away for an entropy as small as this
-            path_is_left = False
-            allowed = max_passes
-            start, more = newton_path(c, a, b, weight)
-            passes += more + scaling.passes
-            scaling = Scaling(c, a, b, weight, start, newton_from=0)
-        else:
-            break
-    passes += scaling.passes
-    return Entropic(plan, value, bound, passes, scaling.potentials, scaling.magnitude)
+    allowed = min(MAX_PASSES, PATH_AFTER + b.shape[0]) if path_is_left else MAX_PASSES
+    found = scaling.solve(accuracy, allowed)
+    if path_is_left and found.gap > accuracy and scaling.passes >= allowed:
+        # the start was too far away for an entropy as small as this
+        start, more = newton_path(c, a, b, weight)
+        passes += more + scaling.passes
+        scaling = Scaling(c, a, b, weight, start, newton_from=0)
+        found = scaling.solve(accuracy, MAX_PASSES)
+    return found.answer._replace(inner_iterations=passes + scaling.passes)
 
 
 def height_of(c: Array) -> float:
@@ -137,23 +116,6 @@ def finite_height(lowest: float, highest: float) -> float:
     return height
 
 
-def scaled_start(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, int]:
-    """A column potential from larger entropies, falling by four: a cold start at a small one
-    crawls.
-    """
-    xp = namespace(c)
-    v = xp.zeros_like(b)
-    passes = 0
-    t = height_of(c) / 20.0
-    while t > 2.0 * weight and not deadline.passed():
-        scaling = Scaling(c, a, b, t, v)
-        scaling.iterate(0.01 * total(a), 50)
-        v = scaling.potentials.v
-        passes = passes + scaling.passes
-        t *= 0.25
-    return v, passes
-
-
 def newton_path(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, int]:
     """A column potential from larger entropies, falling by two, each by Newton's method: slow, and
     it arrives.
@@ -165,7 +127,7 @@ def newton_path(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, int
     while t > weight and not deadline.passed():
         scaling = Scaling(c, a, b, t, v, newton_from=0)
         scaling.iterate(1e-3 * total(a), most)
-        v = scaling.potentials.v
+        v = scaling.potential
         passes = passes + scaling.passes
         t *= 0.5
     return v, passes
@@ -316,10 +278,8 @@ class Scaling(AcceleratedScaling):
 
     @property
     def potentials(self) -> Potentials:
-        xp = namespace(self.v)
-        return Potentials(
-            self.u + self.weight * xp.log(self.state.rows), self.v + self.weight * self.state.x
-        )
+        u = self.u + self.weight * namespace(self.u).log(self.state.rows)
+        return Potentials(u, self.potential)
 
     @property
     def magnitude(self) -> float:
@@ -332,8 +292,8 @@ class Scaling(AcceleratedScaling):
         )
         return dot(self.a, size(u)) + dot(self.b, size(v)) + logarithms
 
-    def rounded(self) -> tuple[Array, float, float]:
-        """The scaled kernel as a plan of exact marginals, with its cost and entropy term, in one
+    def certified(self) -> Certified:
+        """The scaled kernel as a plan of exact marginals, with its cost and entropy term in one
         pass.
         """
         xp = namespace(self.v)
@@ -353,4 +313,6 @@ class Scaling(AcceleratedScaling):
             plan[rows] = part
             cost += dot(self.c[rows], part)
             entropy += dot(part, log_or_least(part))
-        return plan, cost, self.weight * entropy
+        value = self.weight * entropy
+        answer = Answer(plan, state.dual, value, warm=self.potentials, magnitude=self.magnitude)
+        return Certified(answer, cost + value - state.dual)

@@ -111,15 +111,7 @@ class Transport(Set):
         columns = b > 0
         start = None if warm is None else warm.v
         if bool(xp.all(rows)) and bool(xp.all(columns)):
-            result = sinkhorn.solve(c, a, b, weight, start=start, accuracy=accuracy)
-            return Answer(
-                result.plan,
-                result.bound,
-                result.value,
-                result.passes,
-                result.potentials,
-                result.magnitude,
-            )
+            return sinkhorn.solve(c, a, b, weight, start=start, accuracy=accuracy)
         plan = xp.zeros_like(c)
         u = xp.full_like(a, -xp.inf)
         v = xp.full_like(b, -xp.inf)
@@ -130,11 +122,10 @@ class Transport(Set):
         columns = xp.nonzero(columns)[0]
         part = c[rows, :][:, columns]
         start = None if start is None else start[columns]
-        result = sinkhorn.solve(part, a[rows], b[columns], weight, start=start, accuracy=accuracy)
-        plan[rows[:, None], columns[None, :]] = result.plan
-        u[rows], v[columns] = result.potentials
-        potentials = sinkhorn.Potentials(u, v)
-        return Answer(plan, result.bound, result.value, result.passes, potentials, result.magnitude)
+        found = sinkhorn.solve(part, a[rows], b[columns], weight, start=start, accuracy=accuracy)
+        plan[rows[:, None], columns[None, :]] = found.point
+        u[rows], v[columns] = found.warm
+        return found._replace(point=plan, warm=sinkhorn.Potentials(u, v))
 
     def linear_argmin(self, c: Array) -> Answer:
         """The transport problem itself, by linear programming; the bound is the value of a feasible

@@ -38,13 +38,13 @@ from condgrad.arrays import (
     like,
     namespace,
     on_device,
+    precision,
     smallest,
 )
 from condgrad.arrays.inputs import floating
-from condgrad.certificate import NULL_SHARE
+from condgrad.certificate import NULL_SHARE, rounding_noise
 from condgrad.errors import NotFiniteError
 from condgrad.result import Status
-from condgrad.rounding import ROUNDING_UNITS
 from condgrad.sets.marginals import kept_share
 from condgrad.streamed_plan import zeros
 from condgrad.transport.forbidden import (
@@ -795,7 +795,7 @@ def ascend(problems: Problems, answers: Answers, tol: float, max_iter: int) -> N
 
 
 def _noise(problems: Problems, point: Point, v: Array, entropy: Array) -> Array:
-    """What rounding errors may have done to the dual: a few units of its terms before they cancel."""
+    """What rounding errors may have done to the dual."""
     xp = namespace(v)
     k, n, m = problems.C.shape
     terms = xp.sum(problems.a * xp.abs(point.u), axis=1) + xp.sum(problems.b * xp.abs(v), axis=1)
@@ -804,8 +804,7 @@ def _noise(problems: Problems, point: Point, v: Array, entropy: Array) -> Array:
     )
     # as in `certificate.subnormal_size`
     subnormal = smallest(v) * (n * m + problems.mass)
-    unit = ROUNDING_UNITS * float(xp.finfo(xp.float64).eps)
-    return unit * terms + unit * problems.mass * exponents + unit * subnormal
+    return rounding_noise(precision(v), terms, problems.mass * exponents, subnormal)
 
 
 def _chosen(point: Point, chosen: Array) -> Point:
