@@ -78,8 +78,31 @@ class Blocks(NamedTuple):
         return self._replace(Xs=self.Xs[rows], Xt=self.Xt[columns])
 
 
+class Unformed:
+    """What has the shape, precision, library and device of the array that it stands for."""
+
+    ndim = 2
+    is_formed = False
+
+    @property
+    def factor(self) -> Array:
+        """An array of its kind."""
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> Any:
+        return self.factor.dtype
+
+    @property
+    def device(self) -> Any:
+        return array_api_compat.device(self.factor)
+
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        return namespace(self.factor)
+
+
 @dataclass(frozen=True, repr=False, eq=False)
-class UnformedCost:
+class UnformedCost(Unformed):
     """cost_ij = <left_i, right_j> + row_i + column_j, and a function of blocks of points if there
     is one; float64.
     """
@@ -96,6 +119,10 @@ class UnformedCost:
         left = double(left)
         right = double(right)
         return cls(left, right, zeros(left, left.shape[0]), zeros(left, right.shape[0]), blocks)
+
+    @property
+    def factor(self) -> Array:
+        return self.left
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -417,7 +444,7 @@ class Linearisation(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class StreamedPlan:
+class StreamedPlan(Unformed):
     """A plan of exact marginals a, b that is only multiplied with.
 
     It is row_kept_i matrix_ij kept_j + row_rest_i column_rest_j. What is kept multiplies the matrix
@@ -458,9 +485,6 @@ class StreamedPlan:
     """Whether nothing of the matrix is kept."""
     row_kept: Array | None = None
     """What rows keep; None for all of it."""
-
-    ndim = 2
-    is_formed = False
 
     @classmethod
     def product(cls, a: Array, b: Array) -> StreamedPlan:
@@ -516,15 +540,8 @@ class StreamedPlan:
         return self.matrix.shape
 
     @property
-    def dtype(self) -> Any:
-        return self.a.dtype
-
-    @property
-    def device(self) -> Any:
-        return array_api_compat.device(self.a)
-
-    def __array_namespace__(self, api_version: str | None = None) -> Any:
-        return namespace(self.a)
+    def factor(self) -> Array:
+        return self.a
 
     @property
     def space(self) -> Space:

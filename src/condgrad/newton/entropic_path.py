@@ -47,10 +47,9 @@ def entropic_parts(problem: TransportStructure) -> EntropicParts | None:
         return None
     if on.mass == 0.0:
         return None
-    C = problem.cost if isinstance(problem.cost, UnformedCost) else double(problem.cost)
-    of_its_kind = C.left if isinstance(C, UnformedCost) else C
-    a = like(on.a, of_its_kind)
-    b = like(on.b, of_its_kind)
+    C = double(problem.cost)
+    a = like(on.a, C)
+    b = like(on.b, C)
     b = b * (total(a) / total(b))  # exact masses, also where the weights came in float32
     return EntropicParts(C, a, b, problem.entropy)
 
