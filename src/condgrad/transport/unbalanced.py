@@ -41,7 +41,7 @@ from condgrad.simple.oracle import Unknown
 from condgrad.stopping import RelativeGap
 from condgrad.transport.barycenter import smooth_part
 from condgrad.transport.regularizers import Regularizer
-from condgrad.transport.solve import beside
+from condgrad.transport.solve import weights_like
 
 STARVED = 1e-3
 """The share of what it should have below which a column has lost touch with the plan."""
@@ -276,19 +276,7 @@ def _cost_and_weights(cost: Any, a: Any, b: Any) -> tuple[Array, Array, Array]:
     C = double(floating("cost", cost, ndim=2))
     if 0 in C.shape:
         raise ValueError(f"cost must not be empty, got shape {tuple(C.shape)}")
-    checked = []
-    for name, weights, size in (("a", a, C.shape[0]), ("b", b, C.shape[1])):
-        if weights is None:
-            checked.append(Space.of(C, shape=(size,)).full(1.0 / size))
-            continue
-        weights = double(beside(name, weights, C, ndim=1))
-        if weights.shape[0] != size:
-            shape = " x ".join(map(str, C.shape))
-            raise ValueError(
-                f"{name} must have {size} weights, for a cost of {shape}, got {weights.shape[0]}"
-            )
-        checked.append(weights)
-    return C, checked[0], checked[1]
+    return C, weights_like("a", a, C, C.shape, 0), weights_like("b", b, C, C.shape, 1)
 
 
 def divergence_from(x: Array, reference: Array, log_reference: Array) -> float:
