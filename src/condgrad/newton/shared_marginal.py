@@ -30,6 +30,7 @@ from condgrad.arrays import (
 )
 from condgrad.certificate import Terms
 from condgrad.newton.ascent import Ascent, AscentProgress, DualModel, Primal
+from condgrad.newton.entropic_path import EntropyPath
 from condgrad.sets import SharedMarginal
 from condgrad.sets.sinkhorn import height_of
 from condgrad.simple.entropy import negentropy
@@ -69,7 +70,7 @@ class SharedPoint(NamedTuple):
         return self.u
 
 
-class EntropicBarycenter(DualModel):
+class EntropicBarycenter(EntropyPath):
     """The dual of <c, X> + entropy over plans that share a marginal, as a function of their row
     potentials.
     """
@@ -82,11 +83,11 @@ class EntropicBarycenter(DualModel):
         self.B = like(on.columns, c)
         self.w = like(on.weights, c)
         self.share = self.w / xp.sum(self.w)
-        self.log_B = log_or_least(self.B)
         self.height = height_of(c)
+        self.mass = total(self.B)
         largest = max(float(xp.max(c)), -float(xp.min(c)))
         logarithms = entropy * (1.0 + math.log2(c.shape[0] * c.shape[1]))
-        self.rounding_size = total(self.B) * (largest + logarithms)
+        self.rounding_size = self.mass * (largest + logarithms)
 
     @property
     def affordable(self) -> bool:
@@ -96,16 +97,6 @@ class EntropicBarycenter(DualModel):
         return namespace(self.c).zeros(
             (self.on.n, len(self.on.blocks)), dtype=self.c.dtype, device=self.c.device
         )
-
-    def farthest_stage(self, z: Array) -> float:
-        return 0.5 * self.height / self.entropy
-
-    def stage_tolerance(self, t: float) -> float:
-        return 0.1 * t * self.entropy * total(self.B)
-
-    def stage_gap(self, point: SharedPoint) -> float:
-        terms = self.primal(point).terms
-        return terms.f + (point.entropy / self.entropy) * terms.g - point.dual
 
     def moved(self, z: Array, direction: Array, step: float) -> Array:
         u = z + step * direction
@@ -117,19 +108,8 @@ class EntropicBarycenter(DualModel):
     def evaluate(self, z: Array, t: float) -> SharedPoint:
         xp = namespace(z)
         e = t * self.entropy
-        X = xp.empty_like(self.c)
-        rows = xp.empty_like(z)
-        v = xp.empty_like(self.B)
-        for k, block in enumerate(self.on.blocks):
-            exponent = (z[:, k][:, None] - self.c[:, block]) / e
-            top = xp.max(exponent, axis=0)
-            exponent -= top[None, :]
-            kernel = xp.exp(exponent)
-            sums = xp.sum(kernel, axis=0)
-            kernel *= (self.B[block] / sums)[None, :]
-            X[:, block] = kernel
-            rows[:, k] = xp.sum(kernel, axis=1)
-            v[block] = e * (self.log_B[block] - xp.log(sums) - top)
+        X, v = self.on.kernel(z, self.c, e)
+        rows = self.on.block_sums(X)
         dual = dot(self.B, v) + self.on.mass * float(xp.min(z @ self.w))
         magnitude = self.rounding_size + dot(self.B, xp.abs(v)) + total(xp.abs(z) * rows)
         return SharedPoint(z, e, X, rows, dual, magnitude)

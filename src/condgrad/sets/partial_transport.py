@@ -35,6 +35,7 @@ from condgrad.arrays import (
     host,
     like,
     log_or_least,
+    log_sum_exp,
     namespace,
     solve_cholesky,
     total,
@@ -47,7 +48,7 @@ from condgrad.rounding import LIFT, ON_BOUNDARY
 from condgrad.sets.anderson import MAX_PASSES, AcceleratedScaling, Certified, scaled_start
 from condgrad.sets.linprog import ENGINES
 from condgrad.sets.marginals import kept_share
-from condgrad.sets.sinkhorn import Potentials, height_of
+from condgrad.sets.sinkhorn import Potentials, height_of, normalised_rows
 from condgrad.simple.entropy import Entropy, negentropy
 from condgrad.smooth.linear import Linear
 
@@ -319,12 +320,8 @@ class Projections(AcceleratedScaling):
         """Put the potential v <= 0 into the kernel; scalings start from 1."""
         xp = namespace(v)
         self.v = -at_least(0.0, -v)
-        exponent = (self.v[None, :] - self.c) / self.weight
-        top = xp.max(exponent, axis=1)
-        self.K = xp.exp(exponent - top[:, None])
-        sums = xp.sum(self.K, axis=1)
-        self.K *= (self.a / sums)[:, None]
-        self.log_rows = xp.log(sums) + top - self.log_a
+        self.K, log_sums = normalised_rows((self.v[None, :] - self.c) / self.weight, self.a)
+        self.log_rows = log_sums - self.log_a
         """What the logarithms of the rows of exp((v - c)/weight) are above those of the kernel."""
         self.passes += 1
         self.anderson.forget()
@@ -470,13 +467,10 @@ class PricedTransport(DualModel):
         xp = namespace(z)
         on = self.on
         e = t * self.entropy
-        plan = (z[None, :] - self.c) / e
-        top = xp.max(plan, axis=1)
-        plan = xp.exp(plan - top[:, None])
-        log_sums = xp.log(xp.sum(plan, axis=1))
-        log_rows, log_t = capped_sums(log_sums + top, on.a, on.mass)
-        plan *= xp.exp(log_rows - log_sums)[:, None]
-        u = -at_least(0.0, log_sums + top + log_t - log_rows)
+        plan, log_sums = normalised_rows((z[None, :] - self.c) / e, xp.ones_like(on.a))
+        log_rows, log_t = capped_sums(log_sums, on.a, on.mass)
+        plan *= xp.exp(log_rows)[:, None]
+        u = -at_least(0.0, log_sums + log_t - log_rows)
         columns = xp.sum(plan, axis=0)
         dual = dot(on.a, u) + on.mass * log_t - (total(columns) - on.mass)
         logarithms = 1.0 + math.log2(self.c.shape[0] * self.c.shape[1]) + abs(log_t)
@@ -542,10 +536,7 @@ class PricedTransport(DualModel):
         """The prices after a projection of the columns, in the log domain: columns may be too light
         for a float.
         """
-        xp = namespace(point.z)
-        exponent = (point.u[:, None] - self.c) / point.entropy
-        top = xp.max(exponent, axis=0)
-        log_sums = top + xp.log(xp.sum(xp.exp(exponent - top[None, :]), axis=0))
+        log_sums = log_sum_exp((point.u[:, None] - self.c) / point.entropy, axis=0)
         log_columns, log_t = capped_sums(log_sums, self.on.b, self.on.mass)
         return -point.entropy * at_least(0.0, log_sums + log_t - log_columns)
 

@@ -33,7 +33,7 @@ from condgrad.sets.anderson import (
     Certified,
     scaled_start,
 )
-from condgrad.sets.sinkhorn import height_of
+from condgrad.sets.sinkhorn import height_of, normalised_rows
 from condgrad.sets.transport import Transport
 from condgrad.simple.entropy import negentropy
 
@@ -100,8 +100,26 @@ class SharedMarginal(Set):
 
     def shared(self, x: Array) -> Array:
         """p: the marginal that the blocks of x share, or the mean of those they have."""
-        rows = sum(namespace(x).sum(x[:, block], axis=1) for block in self.blocks)
-        return rows / float(self.weights.sum())
+        return namespace(x).sum(self.block_sums(x), axis=1) / float(self.weights.sum())
+
+    def block_sums(self, x: Array) -> Array:
+        """The row sums of the blocks of x, a column each."""
+        xp = namespace(x)
+        return xp.stack([xp.sum(x[:, block], axis=1) for block in self.blocks], axis=1)
+
+    def kernel(self, u: Array, c: Array, weight: float) -> tuple[Array, Array]:
+        """exp((u_k + v_k - c)/weight) for the v of exact columns, and v."""
+        xp = namespace(c)
+        X = xp.empty_like(c)
+        columns = like(self.columns, c)
+        v = log_or_least(columns)
+        for k, block in enumerate(self.blocks):
+            exponent = u[:, k][None, :] - c[:, block].T
+            exponent /= weight
+            kernel, log_sums = normalised_rows(exponent, columns[block])
+            X[:, block] = kernel.T
+            v[block] -= log_sums
+        return X, weight * v
 
     def violation(self, x: Array) -> float:
         xp = namespace(x)
@@ -253,7 +271,6 @@ class BregmanProjections(AcceleratedScaling):
         self.B = like(on.columns, c)
         self.w = like(on.weights, c)
         self.share = self.w / xp.sum(self.w)
-        self.log_B = log_or_least(self.B)
         super().__init__()
         self.restart(u)
 
@@ -261,16 +278,8 @@ class BregmanProjections(AcceleratedScaling):
         """Put the potentials u into the kernel; scalings start from 1."""
         xp = namespace(u)
         u = u - (u @ self.share)[:, None]  # sum_k w_k u_k = 0
-        self.u, self.K, self.v = u, xp.empty_like(self.c), xp.empty_like(self.B)
-        for k, block in enumerate(self.on.blocks):
-            exponent = u[:, k][:, None] - self.c[:, block]
-            exponent /= self.weight
-            top = xp.max(exponent, axis=0)
-            exponent -= top[None, :]
-            kernel = xp.exp(exponent)
-            sums = xp.sum(kernel, axis=0)
-            self.K[:, block] = kernel * (self.B[block] / sums)[None, :]
-            self.v[block] = self.weight * (self.log_B[block] - xp.log(sums) - top)
+        self.u = u
+        self.K, self.v = self.on.kernel(u, self.c, self.weight)
         self.passes += 1
         self.anderson.forget()
         self.state = self.evaluate(xp.zeros_like(u))

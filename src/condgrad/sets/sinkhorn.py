@@ -23,6 +23,7 @@ from condgrad.arrays import (
     cholesky,
     dot,
     log_or_least,
+    log_sum_exp,
     namespace,
     precision,
     row_blocks,
@@ -212,12 +213,9 @@ class Scaling(AcceleratedScaling):
 
     def lifted_columns(self) -> Array:
         """A column update in the log domain, for columns whose entries the kernel has lost."""
-        xp = namespace(self.v)
-        exponent = (self.u[:, None] - self.c) / self.weight
-        top = xp.max(exponent, axis=0)
-        sums = xp.sum(xp.exp(exponent - top[None, :]), axis=0)
         self.passes += 1
-        return self.weight * (self.log_b - xp.log(sums) - top)
+        log_sums = log_sum_exp((self.u[:, None] - self.c) / self.weight, axis=0)
+        return self.weight * (self.log_b - log_sums)
 
     def evaluate(self, x: Array) -> ScalingState:
         xp = namespace(x)

@@ -21,6 +21,7 @@ from condgrad.arrays import (
     dot,
     double,
     log_or_least,
+    log_sum_exp,
     mixed,
     namespace,
     smallest,
@@ -31,11 +32,13 @@ from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
 from condgrad.loop import Callback, run
 from condgrad.minimize import minimize
-from condgrad.newton.ascent import Ascent, AscentProgress, DualModel, Newton, Primal
+from condgrad.newton.ascent import Ascent, AscentProgress, Newton, Primal
+from condgrad.newton.entropic_path import EntropyPath
 from condgrad.problem import Answer, Simple, Smooth
 from condgrad.result import AnswerOfRun, Result
 from condgrad.rounding import LIFT
 from condgrad.search.restriction import Quadratic, Restriction, combined
+from condgrad.sets.sinkhorn import normalised_rows
 from condgrad.simple.entropy import EntropyRestriction
 from condgrad.simple.oracle import Unknown
 from condgrad.stopping import RelativeGap
@@ -409,8 +412,7 @@ class RelativeEntropy(Simple):
         exponent = self.log_reference - c / self.weight
         if self.exact_rows is not None:
             rows = self.exact_rows
-            top = xp.max(exponent, axis=1)
-            log_sums = top + xp.log(xp.sum(xp.exp(exponent - top[:, None]), axis=1))
+            log_sums = log_sum_exp(exponent, axis=1)
             point = xp.exp(exponent - log_sums[:, None]) * rows[:, None]
             logs = xp.log(rows) - log_sums
             bound = self.weight * (dot(rows, logs) - total(rows) + total(self.reference))
@@ -446,7 +448,7 @@ class RelaxedPoint(NamedTuple):
         return self.v
 
 
-class RelaxedProblem(DualModel):
+class RelaxedProblem(EntropyPath):
     """Relaxed transport for positive weights, and its dual model for Newton on the certificate.
 
     With R = a b'/s the dual function of potentials u and v is
@@ -503,16 +505,6 @@ class RelaxedProblem(DualModel):
         share = self.for_b / (self.entropy + self.for_a + self.for_b)
         return namespace(self.b).zeros_like(self.b) + least * share
 
-    def farthest_stage(self, z: Array) -> float:
-        return 0.5 * self.height / self.entropy
-
-    def stage_tolerance(self, t: float) -> float:
-        return 0.1 * t * self.entropy * self.mass
-
-    def stage_gap(self, point: RelaxedPoint) -> float:
-        terms = self.primal(point).terms
-        return terms.f + (point.entropy / self.entropy) * terms.g - point.dual
-
     def moved(self, z: Array, direction: Array, step: float) -> Array:
         return z + step * direction
 
@@ -521,15 +513,11 @@ class RelaxedProblem(DualModel):
         e = t * self.entropy
         v = z
         exponent = (v[None, :] - self.C) / e + self.log_share[None, :]
-        top = xp.max(exponent, axis=1)
-        exponent -= top[:, None]
-        G = xp.exp(exponent)
-        sums = xp.sum(G, axis=1)
-        log_sums = xp.log(sums) + top
+        G, log_sums = normalised_rows(exponent, xp.ones_like(self.a))
         u = -log_sums / (1.0 / e + 1.0 / self.for_a)
         price_a, kept = self._price(u, self.for_a)
         rows = self.a * kept  # what G sums to at the best u
-        G *= (rows / sums)[:, None]
+        G *= rows[:, None]
         columns = xp.sum(G, axis=0)
         price_b, kept = self._price(v, self.for_b)
         carried = total(G)
@@ -602,11 +590,3 @@ class RelaxedProblem(DualModel):
         log_b = float(log_sum_exp(xp.log(self.b) - v / self.for_b, axis=0))
         log_a = float(log_sum_exp(xp.log(self.a) - point.u / self.for_a, axis=0))
         return v + (log_b - log_a) / (1.0 / self.for_a + 1.0 / self.for_b) - point.v
-
-
-def log_sum_exp(exponent: Array, *, axis: int) -> Array:
-    """log sum exp, relative to the largest."""
-    xp = namespace(exponent)
-    top = xp.max(exponent, axis=axis, keepdims=True)
-    sums = xp.sum(xp.exp(exponent - top), axis=axis, keepdims=True)
-    return xp.squeeze(top + xp.log(sums), axis=axis)
