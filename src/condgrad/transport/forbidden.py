@@ -420,10 +420,13 @@ class Avoiding:
             x = like(moved_onto(cells, host(double(run.x)), finite, self.usable), run.x)
             null = like(self.usable.plan(), run.x)
             null_size = Terms.at(null, f.at(null), g).size
+        terms = Terms.at(x, f.at(x), g)
         proof = replace(
             run.certificate,
             x=x,
-            terms=Terms.at(x, f.at(x), g),
+            terms=terms,
+            # marginals that are exact but for rounding may let the value fall as far
+            lower_bound=min(run.certificate.lower_bound, terms.value),
             null_size=null_size,
             value_from="the answer on the usable pairs",
         )
