@@ -120,8 +120,8 @@ class AcceleratedScaling(ABC):
 
     def solve(self, accuracy: float, max_passes: int) -> Certified:
         """Iterate until the gap is within `accuracy`, or nothing more can be done."""
-        xp = namespace(self.absorbed)
         # the error at which to look; what a look shows sets the next one
+        xp = namespace(self.absorbed)
         spread = float(xp.max(self.potential) - xp.min(self.potential))
         aim = accuracy / (spread + 10.0 * self.weight)
         while True:
@@ -171,15 +171,15 @@ def scaled_start(
     mass: float,
     weight: float,
 ) -> tuple[Array, int]:
-    """A potential from larger entropies, falling by four, for costs of a height: a cold start at a
+    """A potential from larger entropies, halved each time, for costs of a height: a cold start at a
     small one crawls. And the passes that it took.
     """
     passes = 0
     t = height / 20.0
     while t > 2.0 * weight and not deadline.passed():
         scaling = scaling_at(t, potential)
-        scaling.iterate(0.01 * mass, 50)
+        scaling.iterate(0.01 * mass, MAX_PASSES)
         potential = scaling.potential
         passes = passes + scaling.passes
-        t *= 0.25
+        t *= 0.5
     return potential, passes

@@ -58,9 +58,6 @@ LARGEST_FACTOR = 4000
 """Columns up to which Newton's method may factor a matrix of columns x columns."""
 STARVED = 1e-3
 """The share of its weight below which a column with a price has lost touch with the plan."""
-AT_ITS_BOUND = 1e-3
-"""How far below 0 a price may be, in entropies, to be taken for 0 where the dual rises towards it.
-"""
 LONGEST_STEP = 10.0
 """How far a Newton step first moves a price, in entropies: where the plan falls into parts, their
 prices are loose.
@@ -508,7 +505,7 @@ class PricedTransport(DualModel):
         a = self.on.a
         if bool(xp.any((v < 0.0) & (point.columns < STARVED * self.on.b))):
             return self._projected(point) - v
-        held = (v > -AT_ITS_BOUND * point.entropy) & (slope > 0.0)
+        held = (v == 0.0) & (slope > 0.0)
         free = xp.nonzero(~held)[0]
         direction = xp.where(held, -v, 0.0)
         if len(free) == 0:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from condgrad import deadline
 from condgrad.arrays import (
     Array,
     cholesky,
@@ -74,27 +73,31 @@ def solve(
     c: Array, a: Array, b: Array, weight: float, *, start: Array | None, accuracy: float
 ) -> Answer:
     """Solve for positive weights a, b, from a column potential, until the gap is within `accuracy`."""
-    scaling = None if start is None else Scaling(c, a, b, weight, start)
     passes = 0
-    if scaling is None or not scaling.state.error < 0.5 * total(a):  # a start worse than none
-        passes = 0 if scaling is None else scaling.passes
-        start, more = scaled_start(
-            lambda t, v: Scaling(c, a, b, t, v),
+
+    def scaled(newton_from: float | None) -> Scaling:
+        nonlocal passes
+        v, more = scaled_start(
+            lambda t, v: Scaling(c, a, b, t, v, newton_from),
             namespace(c).zeros_like(b),
             height=height_of(c),
             mass=total(a),
             weight=weight,
         )
         passes += more
-        scaling = Scaling(c, a, b, weight, start)
+        return Scaling(c, a, b, weight, v, newton_from)
+
+    scaling = scaled(None) if start is None else Scaling(c, a, b, weight, start)
+    if start is not None and not scaling.state.error < 0.5 * total(a):  # worse than none
+        passes = scaling.passes
+        scaling = scaled(None)
     path_is_left = scaling.newton_from < math.inf
     allowed = min(MAX_PASSES, PATH_AFTER + b.shape[0]) if path_is_left else MAX_PASSES
     found = scaling.solve(accuracy, allowed)
     if path_is_left and found.gap > accuracy and scaling.passes >= allowed:
         # the start was too far away for an entropy as small as this
-        start, more = newton_path(c, a, b, weight)
-        passes += more + scaling.passes
-        scaling = Scaling(c, a, b, weight, start, newton_from=0)
+        passes += scaling.passes
+        scaling = scaled(0)
         found = scaling.solve(accuracy, MAX_PASSES)
     return found.answer._replace(inner_iterations=passes + scaling.passes)
 
@@ -115,23 +118,6 @@ def finite_height(lowest: float, highest: float) -> float:
             "such as 1e10"
         )
     return height
-
-
-def newton_path(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, int]:
-    """A column potential from larger entropies, falling by two, each by Newton's method: slow, and
-    it arrives.
-    """
-    v = namespace(c).zeros_like(b)
-    passes = 0
-    most = 20 * (1 + b.shape[0] // NEWTON_COLUMNS)
-    t = height_of(c) / 20.0
-    while t > weight and not deadline.passed():
-        scaling = Scaling(c, a, b, t, v, newton_from=0)
-        scaling.iterate(1e-3 * total(a), most)
-        v = scaling.potential
-        passes = passes + scaling.passes
-        t *= 0.5
-    return v, passes
 
 
 def normalised_rows(exponent: Array, a: Array) -> tuple[Array, Array]:

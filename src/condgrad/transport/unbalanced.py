@@ -46,8 +46,6 @@ from condgrad.transport.barycenter import smooth_part
 from condgrad.transport.regularizers import Regularizer
 from condgrad.transport.solve import weights_like
 
-STARVED = 1e-3
-"""The share of what it should have below which a column has lost touch with the plan."""
 LARGEST_EXPONENT = 500.0
 """What exp does not overflow at, nor its products. Where a potential leads farther, the bound is
 said to be -inf.
@@ -555,10 +553,9 @@ class RelaxedProblem(EntropyPath):
         xp = namespace(point.v)
         e = point.entropy
         residual = point.wanted - point.columns
-        least = at_least(smallest(point.columns), STARVED * point.wanted)
-        if bool(xp.any(point.columns < least)):
-            # a quadratic knows nothing of columns without mass, or with less than floats can hold;
-            # Sinkhorn's step, which is ascent too, brings it back
+        if bool(xp.any(point.columns < smallest(point.columns))):
+            # a quadratic knows nothing of columns with less mass than floats can hold; Sinkhorn's
+            # step, which is ascent too, brings it back
             dv = self._sinkhorn_step(point)
             return Ascent(dv, dot(residual, dv), 1)
         diagonal = point.wanted / self.for_b + point.columns / e
