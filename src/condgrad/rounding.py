@@ -13,6 +13,8 @@ ROUNDING_UNITS = 4.0
 CONTRADICTION = 1e4
 """How many times its rounding a bound must exceed a value of F before rounding is no explanation.
 """
+SAME_MASS = 1e-6
+"""Masses that differ by no more than this part of them are equal: weights may have been float32."""
 NO_GAIN = 0.1
 """A gain below this part of the rounding is none: values that go up and down by so little stand
 still.

@@ -31,6 +31,7 @@ from condgrad.arrays import (
 from condgrad.certificate import Terms
 from condgrad.newton.ascent import Ascent, AscentProgress, DualModel, Primal
 from condgrad.newton.entropic_path import EntropyPath
+from condgrad.rounding import LIFT
 from condgrad.sets import SharedMarginal
 from condgrad.sets.sinkhorn import height_of
 from condgrad.simple.entropy import negentropy
@@ -168,7 +169,7 @@ class EntropicBarycenter(EntropyPath):
             aim = aim + w * (inverse @ R)
         symmetric = 0.5 * (schur + schur.T)
         largest = float(xp.max(xp.abs(symmetric)))
-        factor = cholesky(lambda: xp.asarray(symmetric, copy=True), ridge=1e-15 * largest)
+        factor = cholesky(lambda: xp.asarray(symmetric, copy=True), ridge=LIFT * largest)
         q = solve_cholesky(factor, aim)
         shift = solve_cholesky(factor, root)
         # what is free in sum_k w_k d_k is a constant: it settles the mass of q

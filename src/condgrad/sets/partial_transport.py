@@ -228,7 +228,7 @@ class PartialTransport(Set):
         # what is not carried costs nothing, but for going from one added point to the other
         padded = np.zeros((len(a) + 1, len(b) + 1))
         padded[:-1, :-1] = (costs - lowest) / height
-        padded[-1, -1] = 10.0
+        padded[-1, -1] = 2.0
         unit = a.sum() + b.sum() - self.mass
         left_over = [
             rest if rest > 1e-12 * unit else 0.0

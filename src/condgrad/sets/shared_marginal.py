@@ -27,6 +27,7 @@ from condgrad import _checks
 from condgrad.arrays import Array, Space, dot, host, like, log_or_least, namespace, total
 from condgrad.arrays.inputs import floating
 from condgrad.problem import Answer, Set
+from condgrad.rounding import SAME_MASS
 from condgrad.sets.anderson import (
     MAX_PASSES,
     AcceleratedScaling,
@@ -233,7 +234,7 @@ def _checked_marginals(marginals: Any) -> list[Array]:
             raise ValueError(f"marginals[{k}] must hold one or more weights >= 0, got {measure!r}")
         mass = total(measure)
         first = total(measures[0])
-        if not (mass > 0.0 and abs(mass - first) <= 1e-6 * first):
+        if not (mass > 0.0 and abs(mass - first) <= SAME_MASS * first):
             sums = f"marginals[0] sums to {first:.12g}, marginals[{k}] to {mass:.12g}"
             raise ValueError(f"marginals must have the same mass > 0: {sums}")
         if mass != first:

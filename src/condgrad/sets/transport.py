@@ -15,6 +15,7 @@ from condgrad.arrays import (
 )
 from condgrad.arrays.inputs import floating
 from condgrad.problem import Answer, Set
+from condgrad.rounding import SAME_MASS
 from condgrad.sets import sinkhorn
 from condgrad.sets.linprog import ENGINES
 from condgrad.sets.marginals import Rescaled, kept_share
@@ -56,8 +57,7 @@ class Transport(Set):
                 raise ValueError(f"{name} must hold weights >= 0, got {lowest:g} among them")
         mass_a = total(self.a)
         mass_b = total(self.b)
-        # weights that were once float32 differ by this much
-        if abs(mass_a - mass_b) > 1e-6 * max(mass_a, mass_b):
+        if abs(mass_a - mass_b) > SAME_MASS * max(mass_a, mass_b):
             raise ValueError(
                 f"a and b must have the same mass: a sums to {mass_a:.12g}, b to {mass_b:.12g}"
             )

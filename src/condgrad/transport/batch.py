@@ -45,9 +45,12 @@ from condgrad.arrays.inputs import floating
 from condgrad.certificate import NULL_SHARE, rounding_noise
 from condgrad.errors import NotFiniteError
 from condgrad.result import Status
+from condgrad.rounding import SAME_MASS
+from condgrad.search.backtracking import ARMIJO_FRACTION
 from condgrad.sets.marginals import kept_share
 from condgrad.streamed_plan import zeros
 from condgrad.transport.forbidden import (
+    TIGHTER,
     Usable,
     barrier_above,
     moved_onto,
@@ -64,13 +67,11 @@ SIZE_STEP = 2.0
 to 50 points take .29 s; .42 s with 1.5, as there are more groups, and .36 s with 2.5, as there is
 more padding.
 """
-BARRIER_TIGHTER = 0.01
-"""What the tolerance is multiplied by where costs have a barrier."""
 STAGE_FACTOR = 0.25
 """How the entropy falls from one stage of the path to the next."""
 STAGE_ERROR = 0.05
 """The part of the mass that may be in wrong columns when a stage ends."""
-LEAST_LIFT, RAISED, LOWERED = 1e-11, 100.0, 0.1
+LEAST_LIFT, LIFT_FALL = 1e-11, 0.1
 """What is added to the curvature, as a share of the weights b, since plans that fall apart into
 blocks have almost none between these: at least this, more after a step had to be cut, less after a
 full one.
@@ -79,10 +80,8 @@ FARTHEST = 20.0
 """How far a potential may go in a step, in units of the entropy: beyond, the curvature here says
 nothing.
 """
-SUFFICIENT, SHORTER, SHORTEST = 1e-4, 0.25, 1e-7
-"""A step must gain this part of what its slope promises; else it is cut by this factor; below this
-length it is 0.
-"""
+SHORTEST = 1e-7
+"""The length below which a step is 0."""
 TRIES = 8
 """How often a plan is rounded in vain before its problem counts as stalled."""
 
@@ -287,7 +286,7 @@ class Batch:
             around[j] = usable
         relaxed = replace(self, C=C, b=b)
         # a barrier enlarges the scale that a tolerance is of
-        result = relaxed._of_finite_costs(BARRIER_TIGHTER * tol, max_iter)
+        result = relaxed._of_finite_costs(TIGHTER * tol, max_iter)
         for j, usable in around.items():
             relaxed._move_onto(usable, j, result)
         within = host(result.gap <= tol * result.scale) > 0
@@ -491,7 +490,7 @@ def _same_mass(a: Array, b: Array) -> Array:
     mass_a = xp.sum(a, axis=1)
     mass_b = xp.sum(b, axis=1)
     off = (
-        (xp.abs(mass_a - mass_b) > 1e-6 * xp.maximum(mass_a, mass_b))
+        (xp.abs(mass_a - mass_b) > SAME_MASS * xp.maximum(mass_a, mass_b))
         | (mass_a <= 0.0)
         | (mass_b <= 0.0)
     )
@@ -635,8 +634,8 @@ class Problems:
         height = xp.max(C.reshape(k, -1), axis=1) - xp.min(C.reshape(k, -1), axis=1)
         null_size = xp.abs(cost) + xp.abs(entropy_term)
         null_size = xp.where(xp.isfinite(null_size), null_size, 0.0)  # as in `minimize`
-        stage = xp.maximum(one, 0.25 * height / entropy)
-        aim = tol * null_size / (height + 10.0 * entropy)
+        stage = xp.maximum(one, STAGE_FACTOR * height / entropy)
+        aim = tol * null_size / (height + entropy)
         return cls(
             C=C,
             a=a,
@@ -703,8 +702,8 @@ def newton_direction(problems: Problems, point: Point, entropy: Array) -> Array:
     a = problems.a
     b = problems.b
     # in units of sqrt(b), which makes all diagonal entries near 1
-    by_row = xp.where(a > 0.0, a, 1.0) ** -0.5
-    by_column = xp.where(b > 0.0, b, 1.0) ** -0.5
+    by_row = 1.0 / xp.sqrt(xp.where(a > 0.0, a, 1.0))
+    by_column = 1.0 / xp.sqrt(xp.where(b > 0.0, b, 1.0))
     scaled = point.S * by_row[:, :, None] * by_column[:, None, :]
     columns = point.columns * by_column
     matrix = _turned(scaled) @ scaled
@@ -739,16 +738,16 @@ def ascend(problems: Problems, answers: Answers, tol: float, max_iter: int) -> N
         trial = problems.v + problems.step[:, None] * problems.direction
         point = Point.at(problems, trial, entropy)
         noise = _noise(problems, point, trial, entropy)
-        promised = problems.dual + SUFFICIENT * problems.step * problems.slope
+        promised = problems.dual + ARMIJO_FRACTION * problems.step * problems.slope
         good = point.dual >= promised - noise
         problems.v = xp.where(good[:, None], trial, problems.v)
         error = xp.sum(xp.abs(problems.b - point.columns), axis=1)
         last = problems.stage == 1.0
         stuck = ~good & (problems.step < SHORTEST)
         cut = problems.step < 1.0
-        lift = problems.lift * xp.where(cut, RAISED, LOWERED)
+        lift = problems.lift * xp.where(cut, 1.0 / LIFT_FALL, LIFT_FALL)
         problems.lift = xp.where(good, xp.clip(lift, LEAST_LIFT, 1.0), problems.lift)
-        problems.step = xp.where(good, 1.0, SHORTER * problems.step)
+        problems.step = xp.where(good, 1.0, 0.5 * problems.step)
         out_of_time = deadline.passed()
         if iteration == max_iter or out_of_time:
             # the bound is that of the true entropy, wherever on its path a problem is
@@ -769,7 +768,7 @@ def ascend(problems: Problems, answers: Answers, tol: float, max_iter: int) -> N
             certified = certify(
                 chosen, _chosen(point, look), answers, tol, iteration, Status.STALLED
             )
-            problems.aim[look] = 0.3 * error[look]
+            problems.aim[look] = 0.5 * error[look]
             problems.tries[look] += 1.0
             done[look] = certified
             done = done | (look & (stuck | (problems.tries >= TRIES)))

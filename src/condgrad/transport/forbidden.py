@@ -32,12 +32,13 @@ from condgrad.arrays import Array, double, host, like, namespace, precision, tot
 from condgrad.certificate import Terms
 from condgrad.errors import InfeasibleError
 from condgrad.result import Status
+from condgrad.rounding import SAME_MASS
 from condgrad.sets import Transport
 from condgrad.stopping import RelativeGap
 from condgrad.streamed_plan import StreamedMatrix, StreamedPlan, tiles
 from condgrad.transport.costs import BlockCost
 
-SAME_MASS, SAME_MASS_FLOAT32 = 1e-12, 1e-6
+SAME_SUM = 1e-12
 """Sums of weights that differ by less than this part of the mass are equal but for rounding."""
 NO_FLOW = 16.0
 """Rounding units of the mass below which a pair has none."""
@@ -98,7 +99,7 @@ def usable_pairs(allowed: np.ndarray, a: Array, b: Array, *, which: str = "") ->
 
     `which` names the problem, where it is one of several.
     """
-    same_mass = SAME_MASS if precision(a) < 1e-10 else SAME_MASS_FLOAT32
+    same_mass = SAME_SUM if precision(a) < SAME_SUM else SAME_MASS
     a = np.asarray(host(a), dtype=np.float64)
     b = np.asarray(host(b), dtype=np.float64)
     # points of one class are alike to all others, and those without weight are alike to everybody

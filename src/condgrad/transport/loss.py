@@ -17,6 +17,7 @@ from condgrad.arrays import all_finite, double_like, is_torch, largest_row_sum
 from condgrad.arrays.inputs import floating
 from condgrad.errors import require_extra
 from condgrad.result import Status
+from condgrad.rounding import SAME_MASS
 from condgrad.sets.sinkhorn import Potentials
 from condgrad.smooth import TransportLaplacian
 from condgrad.transport.costs import PointCost, SquaredEuclidean
@@ -508,7 +509,7 @@ def _equal_masses(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     mass_b = b.sum()
     of_a = float(mass_a.detach())
     of_b = float(mass_b.detach())
-    if of_a <= 0.0 or of_b <= 0.0 or not abs(of_a - of_b) <= 1e-6 * max(of_a, of_b):
+    if of_a <= 0.0 or of_b <= 0.0 or not abs(of_a - of_b) <= SAME_MASS * max(of_a, of_b):
         raise ValueError(
             f"a and b must have the same mass > 0: a sums to {of_a:.12g}, b to {of_b:.12g}"
         )

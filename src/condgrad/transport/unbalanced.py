@@ -293,7 +293,7 @@ def marginal_divergence(x: Array, weights: Array) -> float:
     """
     xp = namespace(x)
     d = (x - weights) / weights
-    near = d > -0.5
+    near = d + 0.5 > 0.0
     logs = xp.where(near, xp.log1p(xp.where(near, d, 0.0)), log_or_least(x) - xp.log(weights))
     return dot(weights, (1.0 + d) * logs - d)
 
