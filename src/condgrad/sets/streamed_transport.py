@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from condgrad.arrays import Array, Space, dot, double, namespace, precision, total
+from condgrad.arrays import Array, Space, dot, double, is_formed, namespace, precision, total
 from condgrad.problem import Answer
 from condgrad.sets.anderson import MAX_PASSES, AcceleratedScaling, Certified, scaled_start
 from condgrad.sets.sinkhorn import finite_height
@@ -37,7 +37,9 @@ class StreamedTransport(Transport):
     def start(self, space: Space) -> StreamedPlan:
         return StreamedPlan.product(self.a, self.b)
 
-    def violation(self, x: StreamedPlan) -> float:
+    def violation(self, x: Any) -> float:
+        if is_formed(x):
+            return super().violation(x)
         xp = namespace(self.a)
         ones_a = xp.ones_like(x.a)
         ones_b = xp.ones_like(x.b)
