@@ -82,6 +82,7 @@ nothing.
 """
 SHORTEST = 1e-7
 """The length below which a step is 0."""
+NUMBERS = ("value", "lower_bound", "scale")
 TRIES = 8
 """How often a plan is rounded in vain before its problem counts as stalled."""
 
@@ -155,16 +156,9 @@ class BatchResult:
                 return tuple(itertools.compress(values, on_host))
             return values[chosen]
 
-        return BatchResult(
-            of_each(self.plan),
-            self.value[chosen],
-            self.lower_bound[chosen],
-            self.scale[chosen],
-            of_each(self.u),
-            of_each(self.v),
-            self.iterations[on_host],
-            self.status[on_host],
-        )
+        arrays = {name: of_each(getattr(self, name)) for name in ("plan", *NUMBERS, "u", "v")}
+        counts = self.iterations[on_host]
+        return BatchResult(**arrays, iterations=counts, status=self.status[on_host])
 
     def __len__(self) -> int:
         return len(self.status)
@@ -383,16 +377,11 @@ class MixedBatch:
             of_all["plan"][j] = of_all["plan"][j][:n, :m]
             of_all["u"][j] = of_all["u"][j][:n]
             of_all["v"][j] = of_all["v"][j][:m]
-        return BatchResult(
-            tuple(of_all["plan"]),
-            xp.stack(list(map(xp.asarray, of_all["value"]))),
-            xp.stack(list(map(xp.asarray, of_all["lower_bound"]))),
-            xp.stack(list(map(xp.asarray, of_all["scale"]))),
-            tuple(of_all["u"]),
-            tuple(of_all["v"]),
-            np.array(of_all["iterations"]),
-            np.array(of_all["status"], dtype=object),
-        )
+        numbers = {name: xp.stack(list(map(xp.asarray, of_all[name]))) for name in NUMBERS}
+        arrays = {name: tuple(of_all[name]) for name in ("plan", "u", "v")}
+        iterations = np.array(of_all["iterations"])
+        status = np.array(of_all["status"], dtype=object)
+        return BatchResult(**numbers, **arrays, iterations=iterations, status=status)
 
 
 def _different_sizes(cost: Any, a: Any, b: Any, entropy: Any) -> MixedBatch | None:
@@ -527,7 +516,7 @@ def _solve(
     """In groups, on a CPU over threads."""
     k, n, m = C.shape
     group = max(1, (TOGETHER_ON_DEVICE if on_device(C) else TOGETHER) // (n * m))
-    answers = Answers.empty(C, a, b)
+    answers = _unanswered(C, a, b)
 
     def solve_group(first: int) -> None:
         chosen = slice(first, min(first + group, k))
@@ -537,7 +526,7 @@ def _solve(
         ascend(problems, answers, tol, max_iter)
 
     _over_threads(solve_group, list(range(0, k, group)), on_device(C))
-    return answers.result()
+    return answers
 
 
 def _over_threads(work: Callable[[int], None], groups: list[int], device: bool) -> None:
@@ -556,45 +545,21 @@ def _over_threads(work: Callable[[int], None], groups: list[int], device: bool) 
             done.result()
 
 
-@dataclass
-class Answers:
-    """Where each problem's answer is written."""
-
-    plan: Array
-    value: Array
-    lower_bound: Array
-    scale: Array
-    u: Array
-    v: Array
-    iterations: Array
-    status: Any
-
-    @classmethod
-    def empty(cls, C: Array, a: Array, b: Array) -> Answers:
-        xp = namespace(C)
-        k = C.shape[0]
-        device = array_api_compat.device(C)
-
-        def numbers(*shape: int) -> Array:
-            return xp.zeros(shape, dtype=xp.float64, device=device)
-
-        value = numbers(k) + math.inf
-        bound = numbers(k) - math.inf
-        status = np.full(k, Status.STALLED, dtype=object)
-        iterations = np.zeros(k, dtype=np.int64)
-        return cls(
-            numbers(*C.shape),
-            value,
-            bound,
-            numbers(k),
-            xp.zeros_like(a),
-            xp.zeros_like(b),
-            iterations,
-            status,
-        )
-
-    def result(self) -> BatchResult:
-        return BatchResult(**{field.name: getattr(self, field.name) for field in fields(self)})
+def _unanswered(C: Array, a: Array, b: Array) -> BatchResult:
+    """Where the answer of each problem will be written."""
+    xp = namespace(C)
+    k = C.shape[0]
+    nothing = zeros(C, k)
+    return BatchResult(
+        zeros(C, *C.shape),
+        nothing + math.inf,
+        nothing - math.inf,
+        nothing,
+        xp.zeros_like(a),
+        xp.zeros_like(b),
+        np.zeros(k, dtype=np.int64),
+        np.full(k, Status.STALLED, dtype=object),
+    )
 
 
 @dataclass
@@ -660,7 +625,7 @@ class Problems:
 
     def only(self, chosen: Array) -> Problems:
         """Those where `chosen` holds."""
-        return Problems(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
+        return _only(self, chosen)
 
     @property
     def mass(self) -> Array:
@@ -727,7 +692,7 @@ def _terms(C: Array, plan: Array, entropy: Array) -> tuple[Array, Array]:
     return xp.sum(C * plan, axis=(1, 2)), entropy * xp.sum(logarithms, axis=(1, 2))
 
 
-def ascend(problems: Problems, answers: Answers, tol: float, max_iter: int) -> None:
+def ascend(problems: Problems, answers: BatchResult, tol: float, max_iter: int) -> None:
     """Newton's method for all problems of a group; writes the answers."""
     problems = problems.only(problems.aim >= 0.0)
     if len(problems) == 0:
@@ -765,9 +730,7 @@ def ascend(problems: Problems, answers: Answers, tol: float, max_iter: int) -> N
         done = xp.zeros_like(look)
         if bool(xp.any(look)):
             chosen = problems.only(look)
-            certified = certify(
-                chosen, _chosen(point, look), answers, tol, iteration, Status.STALLED
-            )
+            certified = certify(chosen, _only(point, look), answers, tol, iteration, Status.STALLED)
             problems.aim[look] = 0.5 * error[look]
             problems.tries[look] += 1.0
             done[look] = certified
@@ -806,14 +769,15 @@ def _noise(problems: Problems, point: Point, v: Array, entropy: Array) -> Array:
     return rounding_noise(precision(v), terms, problems.mass * exponents, subnormal)
 
 
-def _chosen(point: Point, chosen: Array) -> Point:
-    return Point(**{field.name: getattr(point, field.name)[chosen] for field in fields(point)})
+def _only(record: Any, chosen: Array) -> Any:
+    """The same record of some problems."""
+    return type(record)(*(getattr(record, field.name)[chosen] for field in fields(record)))
 
 
 def certify(
     problems: Problems,
     point: Point,
-    answers: Answers,
+    answers: BatchResult,
     tol: float,
     iteration: int,
     otherwise: Status,
