@@ -43,8 +43,6 @@ SLOW_PROJECTIONS = 5e3
 """The range of the cost, in entropies, from which on Newton is ahead of iterated projections."""
 LIGHT = 1e-10
 """The share of the mean weight below which a point of the support carries next to nothing."""
-UNEVEN = 1e-2
-"""The share of the mean below which a block has lost touch with a point that the others use."""
 FLAT = 1e-7
 """What is added to the scaled curvatures, whose largest entries are about 1.
 
@@ -130,9 +128,7 @@ class EntropicBarycenter(EntropyPath):
         mean = per_weight @ self.share
         logs = log_or_least(per_weight)
         direction = (logs @ self.share)[:, None] - logs  # of the projections
-        heavy = (mean > LIGHT * self.on.mass / self.on.n) & (
-            xp.min(per_weight, axis=1) > UNEVEN * mean
-        )
+        heavy = (mean > LIGHT * self.on.mass / self.on.n) & (xp.min(per_weight, axis=1) > 0.0)
         heavy = xp.nonzero(heavy)[0]
         if len(heavy) > 1:
             direction[heavy, :] = self._newton(point, mean, heavy)

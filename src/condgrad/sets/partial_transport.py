@@ -44,7 +44,7 @@ from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
 from condgrad.newton.ascent import Ascent, AscentProgress, DualModel, Newton, Primal
 from condgrad.problem import Answer, Set
-from condgrad.rounding import LIFT, ON_BOUNDARY
+from condgrad.rounding import LIFT, ON_BOUNDARY, SAME_MASS
 from condgrad.sets.anderson import MAX_PASSES, AcceleratedScaling, Certified, scaled_start
 from condgrad.sets.linprog import ENGINES
 from condgrad.sets.marginals import kept_share
@@ -102,7 +102,7 @@ class PartialTransport(Set):
                 raise ValueError(f"{name} must hold one or more weights >= 0, got {weights!r}")
         self.mass = _checks.number("mass", mass, above=0.0)
         most = min(total(self.a), total(self.b))
-        if self.mass > most * (1.0 + 1e-9):
+        if self.mass > most * (1.0 + SAME_MASS):
             raise ValueError(
                 f"mass must be no more than {most:.12g}, the smaller mass of a and b, got {mass!r}"
             )
@@ -231,7 +231,7 @@ class PartialTransport(Set):
         padded[-1, -1] = 2.0
         unit = a.sum() + b.sum() - self.mass
         left_over = [
-            rest if rest > 1e-12 * unit else 0.0
+            rest if rest > ON_BOUNDARY * unit else 0.0
             for rest in (b.sum() - self.mass, a.sum() - self.mass)
         ]
         left = np.append(a, left_over[0]) / unit

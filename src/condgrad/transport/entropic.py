@@ -22,7 +22,7 @@ from condgrad.transport.starts import SELF_ACCURACY, averaged
 
 ROUNDS = 6
 """How often Sinkhorn's algorithm is asked for more accuracy before another method is tried."""
-FIRST_SHARE, NEXT_SHARE = 0.3, 0.1
+FIRST_SHARE, NEXT_SHARE = 0.5, 0.1
 """The part of the gap asked for that the first round aims at, and what the next is multiplied by."""
 SELF_SHARE = 1e-2
 """Their accuracy, in units of the tolerance: the gap is of the order of the error of marginals."""

@@ -44,9 +44,7 @@ NO_FLOW = 16.0
 """Rounding units of the mass below which a pair has none."""
 STEPS_UP, ENTROPIES_UP = 10.0, 1000.0
 """How far a barrier lies above the largest cost: in ranges of the cost, and in entropies. exp(-746)
-is 0; the rest is for potentials."""
-HIGHER = 30.0
-"""What the next barrier is multiplied by."""
+is 0; the rest is for potentials. The next barrier is `STEPS_UP` times as high."""
 TIGHTER = 0.1
 """What the next tolerance is multiplied by: the barrier enlarges the scale that it is of."""
 ATTEMPTS = 6
@@ -404,7 +402,7 @@ class Avoiding:
             if answer.success or relaxed.status not in (Status.CONVERGED, Status.STALLED):
                 break
             if attempt % 2:
-                barrier *= HIGHER
+                barrier *= STEPS_UP
             wanted *= TIGHTER
             start = relaxed
         return answer
