@@ -20,6 +20,8 @@ from typing import Any
 from condgrad.arrays import Array, is_torch
 
 ROOT = Path("/")
+NUMBER, GIGABYTE = 8, 2**30
+"""Bytes of a number in float64, and of a gigabyte in messages."""
 
 
 def free_memory(x: Array = None) -> float:

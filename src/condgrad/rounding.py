@@ -14,6 +14,8 @@ CONTRADICTION = 1e4
 """If a bound exceeds a value of F by more than this many times its rounding, rounding does not
 explain it, and there is an error.
 """
+SAME_MASS = 1e-6
+"""Masses that differ by no more than this part of them are equal: weights may have been float32."""
 NO_GAIN = 0.1
 """A gain below this part of the rounding counts as none: values that only go up and down by so
 little stand still.

@@ -30,11 +30,11 @@ from condgrad.arrays import (
     namespace,
     on_device,
     precision,
-    smallest,
     total,
 )
 from condgrad.kernels import streamed
 from condgrad.kernels.streamed import CentredColumns, Score
+from condgrad.sets.marginals import kept_share
 
 FLOAT32_ROUNDING = 6e-8
 """The rounding unit of float32."""
@@ -80,8 +80,31 @@ class Blocks(NamedTuple):
         return self._replace(Xs=self.Xs[rows], Xt=self.Xt[columns])
 
 
+class Unformed:
+    """What has the shape, precision, library and device of the array that it stands for."""
+
+    ndim = 2
+    is_formed = False
+
+    @property
+    def factor(self) -> Array:
+        """An array of its kind."""
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> Any:
+        return self.factor.dtype
+
+    @property
+    def device(self) -> Any:
+        return array_api_compat.device(self.factor)
+
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        return namespace(self.factor)
+
+
 @dataclass(frozen=True, repr=False, eq=False)
-class UnformedCost:
+class UnformedCost(Unformed):
     """cost_ij = <left_i, right_j> + row_i + column_j, and a function of blocks of points if there
     is one; float64.
     """
@@ -98,6 +121,10 @@ class UnformedCost:
         left = double(left)
         right = double(right)
         return cls(left, right, zeros(left, left.shape[0]), zeros(left, right.shape[0]), blocks)
+
+    @property
+    def factor(self) -> Array:
+        return self.left
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -419,7 +446,7 @@ class Linearisation(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class StreamedPlan:
+class StreamedPlan(Unformed):
     """A plan of exact marginals a, b that is only multiplied with.
 
     It is row_kept_i matrix_ij kept_j + row_rest_i column_rest_j. What is kept multiplies the matrix
@@ -461,9 +488,6 @@ class StreamedPlan:
     row_kept: Array | None = None
     """What rows keep; None for all of it."""
 
-    ndim = 2
-    is_formed = False
-
     @classmethod
     def product(cls, a: Array, b: Array) -> StreamedPlan:
         """a b' / mass."""
@@ -487,7 +511,7 @@ class StreamedPlan:
         """
         xp = namespace(a)
         columns = matrix.T.times(xp.ones_like(a)[:, None])[:, 0]
-        kept = xp.where(b > 0.0, b / at_least(smallest(b), xp.maximum(columns, b)), 0.0)
+        kept = kept_share(columns, b)
         return cls.completed(matrix, kept, matrix.times(kept[:, None])[:, 0], a, b)
 
     @classmethod
@@ -506,8 +530,7 @@ class StreamedPlan:
         large and cancel. So rows are scaled down as well, and the columns summed up once more: what
         is added is what products with this plan miss.
         """
-        xp = namespace(a)
-        row_kept = a / at_least(smallest(a), xp.maximum(rows, a))
+        row_kept = kept_share(rows, a)
         columns = kept * matrix.T.times(row_kept[:, None])[:, 0]
         row_rest = at_least(0.0, a - row_kept * rows)
         short = at_least(0.0, b - columns)
@@ -519,15 +542,8 @@ class StreamedPlan:
         return self.matrix.shape
 
     @property
-    def dtype(self) -> Any:
-        return self.a.dtype
-
-    @property
-    def device(self) -> Any:
-        return array_api_compat.device(self.a)
-
-    def __array_namespace__(self, api_version: str | None = None) -> Any:
-        return namespace(self.a)
+    def factor(self) -> Array:
+        return self.a
 
     @property
     def space(self) -> Space:

@@ -78,6 +78,14 @@ def at_least(low: float, x: Array) -> Array:
     return namespace(x).clip(x, min=low)
 
 
+def log_sum_exp(x: Array, *, axis: int) -> Array:
+    """log sum exp, relative to the largest."""
+    xp = namespace(x)
+    top = xp.max(x, axis=axis, keepdims=True)
+    sums = xp.sum(xp.exp(x - top), axis=axis, keepdims=True)
+    return xp.squeeze(top + xp.log(sums), axis=axis)
+
+
 def signs(x: Array) -> Array:
     """-1, 0 or 1 for each entry."""
     return np.sign(x) if type(x) is np.ndarray else namespace(x).sign(x)

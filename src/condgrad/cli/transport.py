@@ -15,6 +15,7 @@ from condgrad import pictures
 from condgrad.cli import files, report
 from condgrad.cli.files import DropColumns, Header, IdColumn, Table, read_column, read_table
 from condgrad.cli.report import BadInput, counted, option, require, shortened
+from condgrad.rounding import SAME_MASS
 from condgrad.transport import GroupLasso, Laplacian, TransportResult, solve
 from condgrad.transport.regularizers import Regularizer
 
@@ -230,7 +231,7 @@ def _weights(source: Path | None, target: Path | None, costs: Any) -> tuple[Any,
     if b is None:
         b = np.full(m, a.sum() / m)
     sums = f"{source} sums to {a.sum():.10g} and {target} to {b.sum():.10g}"
-    balanced = abs(a.sum() - b.sum()) <= 1e-6 * max(a.sum(), b.sum())
+    balanced = abs(a.sum() - b.sum()) <= SAME_MASS * max(a.sum(), b.sum())
     require(
         balanced, f"{sums}: scale one of them, a plan moves the same mass from sources to targets"
     )

@@ -44,6 +44,7 @@ from condgrad.compat.pot_gromov import (
 )
 from condgrad.compat.pot_linear import (
     OTResult,
+    _weights,
     dist,
     emd,
     emd2,
@@ -530,14 +531,6 @@ def _duals(answer: TransportResult, M: Array, reg: float | None) -> dict[str, An
         scalings = {"u": xp.asarray(kernel.exp(log_u)), "v": xp.asarray(kernel.exp(log_v))}
     logs = {"log_u": xp.asarray(log_u), "log_v": xp.asarray(log_v)}
     return scalings | logs | {"err": [float(kernel.sum(missing * missing)) ** 0.5]}
-
-
-def _weights(name: str, weights: Any, cost: Array, axis: int) -> Array:
-    """POT takes an empty list for uniform weights."""
-    if weights is None or len(weights) == 0:
-        return Space.of(cost, shape=(cost.shape[axis],)).full(1.0 / cost.shape[axis])
-    weights = beside(name, weights, cost, ndim=1)
-    return like(weights, cost) if cost.dtype == np.float64 else weights
 
 
 def _value_and_gradient(f: Any, df: Any, weight: float, G: Array, M: Array) -> tuple[float, Array]:

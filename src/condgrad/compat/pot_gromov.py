@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec
 
 from condgrad import _checks
 from condgrad.arrays import namespace
@@ -11,8 +14,39 @@ from condgrad.arrays.inputs import floating
 from condgrad.transport.gromov import GromovResult, gromov
 
 LOSSES = {"square_loss": "square", "kl_loss": "kl"}
+P = ParamSpec("P")
 
 
+def plan_of(solved: Callable[P, Any]) -> Callable[P, Any]:
+    """The plan of an answer, with POT's log where `log` asks for it."""
+
+    @functools.wraps(solved)
+    def plan_at(*args: P.args, **options: P.kwargs) -> Any:
+        plan, record, logs = _returned(solved.__name__, solved, args, options)
+        return (plan, record) if logs else plan
+
+    return plan_at
+
+
+def value_of(plan_at: Callable[P, Any]) -> Callable[[Callable[[], None]], Callable[P, Any]]:
+    """The value at the plan of another function, whose arguments it has."""
+
+    def decorated(described: Callable[[], None]) -> Callable[P, Any]:
+        name = described.__name__
+
+        @functools.wraps(described)
+        def value_at(*args: P.args, **options: P.kwargs) -> Any:
+            plan, record, logs = _returned(name, inspect.unwrap(plan_at), args, options)
+            value = record[_distance(plan_at)]
+            return (value, record | {"T": plan}) if logs else value
+
+        vars(value_at)["__wrapped__"] = plan_at  # where help finds the arguments
+        return value_at
+
+    return decorated
+
+
+@plan_of
 def gromov_wasserstein(
     C1: Any,
     C2: Any,
@@ -20,7 +54,7 @@ def gromov_wasserstein(
     q: Any = None,
     loss_fun: str = "square_loss",
     symmetric: bool | None = None,  # noqa: ARG001  (it is looked at)
-    log: bool = False,
+    log: bool = False,  # noqa: ARG001  (the log is made of the answer)
     armijo: bool = False,  # noqa: ARG001  (steps are exact)
     G0: Any = None,
     max_iter: float = 1e4,
@@ -66,24 +100,11 @@ def gromov_wasserstein(
     >>> (3.0 * T).round(6).tolist(), bool(log["gap"] <= 1e-9)
     ([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], True)
     """
-    answer = _solved(C1, C2, p, q, loss_fun, G0=G0, max_iter=max_iter, tol=tol_rel)
-    return _plan("gromov_wasserstein", answer, C1, "gw_dist", log=log)
+    return _solved(C1, C2, p, q, loss_fun, G0=G0, max_iter=max_iter, tol=tol_rel)
 
 
-def gromov_wasserstein2(
-    C1: Any,
-    C2: Any,
-    p: Any = None,
-    q: Any = None,
-    loss_fun: str = "square_loss",
-    symmetric: bool | None = None,  # noqa: ARG001
-    log: bool = False,
-    armijo: bool = False,  # noqa: ARG001
-    G0: Any = None,
-    max_iter: float = 1e4,
-    tol_rel: float = 1e-9,
-    tol_abs: float = 1e-9,  # noqa: ARG001
-) -> Any:
+@value_of(gromov_wasserstein)
+def gromov_wasserstein2() -> None:
     """`ot.gromov_wasserstein2`: the value of GW at the plan of `gromov_wasserstein`.
 
     It is a number without a gradient. For gradients use `transport.gromov_loss`.
@@ -106,10 +127,9 @@ def gromov_wasserstein2(
     >>> round(gromov_wasserstein2(C, 2.0 * C), 6)  # the mean of C^2
     4.666667
     """
-    answer = _solved(C1, C2, p, q, loss_fun, G0=G0, max_iter=max_iter, tol=tol_rel)
-    return _value("gromov_wasserstein2", answer, C1, "gw_dist", log=log)
 
 
+@plan_of
 def fused_gromov_wasserstein(
     M: Any,
     C1: Any,
@@ -121,7 +141,7 @@ def fused_gromov_wasserstein(
     alpha: float = 0.5,
     armijo: bool = False,  # noqa: ARG001
     G0: Any = None,
-    log: bool = False,
+    log: bool = False,  # noqa: ARG001
     max_iter: float = 1e4,
     tol_rel: float = 1e-9,
     tol_abs: float = 1e-9,  # noqa: ARG001
@@ -152,28 +172,11 @@ def fused_gromov_wasserstein(
     >>> fused_gromov_wasserstein(np.eye(2), C, C).tolist()
     [[0.0, 0.5], [0.5, 0.0]]
     """
-    answer = _solved(
-        C1, C2, p, q, loss_fun, M=M, alpha=alpha, G0=G0, max_iter=max_iter, tol=tol_rel
-    )
-    return _plan("fused_gromov_wasserstein", answer, M, "fgw_dist", log=log)
+    return _solved(C1, C2, p, q, loss_fun, M=M, alpha=alpha, G0=G0, max_iter=max_iter, tol=tol_rel)
 
 
-def fused_gromov_wasserstein2(
-    M: Any,
-    C1: Any,
-    C2: Any,
-    p: Any = None,
-    q: Any = None,
-    loss_fun: str = "square_loss",
-    symmetric: bool | None = None,  # noqa: ARG001
-    alpha: float = 0.5,
-    armijo: bool = False,  # noqa: ARG001
-    G0: Any = None,
-    log: bool = False,
-    max_iter: float = 1e4,
-    tol_rel: float = 1e-9,
-    tol_abs: float = 1e-9,  # noqa: ARG001
-) -> Any:
+@value_of(fused_gromov_wasserstein)
+def fused_gromov_wasserstein2() -> None:
     """`ot.fused_gromov_wasserstein2`: the value at the plan of `fused_gromov_wasserstein`.
 
     Parameters
@@ -196,12 +199,9 @@ def fused_gromov_wasserstein2(
     >>> round(fused_gromov_wasserstein2(1.0 - np.eye(2), C, 3.0 * C), 9)
     1.0
     """
-    answer = _solved(
-        C1, C2, p, q, loss_fun, M=M, alpha=alpha, G0=G0, max_iter=max_iter, tol=tol_rel
-    )
-    return _value("fused_gromov_wasserstein2", answer, M, "fgw_dist", log=log)
 
 
+@plan_of
 def entropic_gromov_wasserstein(
     C1: Any,
     C2: Any,
@@ -216,7 +216,7 @@ def entropic_gromov_wasserstein(
     solver: str = "PGD",
     warmstart: bool = False,  # noqa: ARG001  (always)
     verbose: bool = False,
-    log: bool = False,
+    log: bool = False,  # noqa: ARG001
 ) -> Any:
     """`ot.gromov.entropic_gromov_wasserstein`: a stationary plan of GW(G) + epsilon sum G log G.
 
@@ -251,28 +251,13 @@ def entropic_gromov_wasserstein(
     True
     """
     entropy = _entropy(epsilon, solver)
-    answer = _solved(
+    return _solved(
         C1, C2, p, q, loss_fun, entropy=entropy, G0=G0, max_iter=max_iter, tol=tol, verbose=verbose
     )
-    return _plan("entropic_gromov_wasserstein", answer, C1, "gw_dist", log=log)
 
 
-def entropic_gromov_wasserstein2(
-    C1: Any,
-    C2: Any,
-    p: Any = None,
-    q: Any = None,
-    loss_fun: str = "square_loss",
-    epsilon: float = 0.1,
-    symmetric: bool | None = None,  # noqa: ARG001
-    G0: Any = None,
-    max_iter: float = 1000,
-    tol: float = 1e-9,
-    solver: str = "PGD",
-    warmstart: bool = False,  # noqa: ARG001
-    verbose: bool = False,
-    log: bool = False,
-) -> Any:
+@value_of(entropic_gromov_wasserstein)
+def entropic_gromov_wasserstein2() -> None:
     """`ot.gromov.entropic_gromov_wasserstein2`: GW(G) at the plan of `entropic_gromov_wasserstein`.
 
     The entropy is not part of the value, so the value is never negative.
@@ -297,13 +282,9 @@ def entropic_gromov_wasserstein2(
     >>> bool(0.0 <= entropic_gromov_wasserstein2(C, C, epsilon=0.5) < 0.1)
     True
     """
-    entropy = _entropy(epsilon, solver)
-    answer = _solved(
-        C1, C2, p, q, loss_fun, entropy=entropy, G0=G0, max_iter=max_iter, tol=tol, verbose=verbose
-    )
-    return _value("entropic_gromov_wasserstein2", answer, C1, "gw_dist", log=log)
 
 
+@plan_of
 def entropic_fused_gromov_wasserstein(
     M: Any,
     C1: Any,
@@ -320,7 +301,7 @@ def entropic_fused_gromov_wasserstein(
     solver: str = "PGD",
     warmstart: bool = False,  # noqa: ARG001
     verbose: bool = False,
-    log: bool = False,
+    log: bool = False,  # noqa: ARG001
 ) -> Any:
     """A stationary plan of (1 - alpha) <M, G> + alpha GW(G) + epsilon sum G log G.
 
@@ -350,7 +331,7 @@ def entropic_fused_gromov_wasserstein(
     (True, 1.0)
     """
     entropy = _entropy(epsilon, solver)
-    answer = _solved(
+    return _solved(
         C1,
         C2,
         p,
@@ -364,27 +345,10 @@ def entropic_fused_gromov_wasserstein(
         tol=tol,
         verbose=verbose,
     )
-    return _plan("entropic_fused_gromov_wasserstein", answer, M, "fgw_dist", log=log)
 
 
-def entropic_fused_gromov_wasserstein2(
-    M: Any,
-    C1: Any,
-    C2: Any,
-    p: Any = None,
-    q: Any = None,
-    loss_fun: str = "square_loss",
-    epsilon: float = 0.1,
-    symmetric: bool | None = None,  # noqa: ARG001
-    alpha: float = 0.5,
-    G0: Any = None,
-    max_iter: float = 1000,
-    tol: float = 1e-9,
-    solver: str = "PGD",
-    warmstart: bool = False,  # noqa: ARG001
-    verbose: bool = False,
-    log: bool = False,
-) -> Any:
+@value_of(entropic_fused_gromov_wasserstein)
+def entropic_fused_gromov_wasserstein2() -> None:
     """(1 - alpha) <M, G> + alpha GW(G) at the plan of `entropic_fused_gromov_wasserstein`.
 
     This is `ot.gromov.entropic_fused_gromov_wasserstein2`.
@@ -411,22 +375,6 @@ def entropic_fused_gromov_wasserstein2(
     >>> bool(entropic_fused_gromov_wasserstein2(np.eye(2), C, C, epsilon=0.1) < 0.1)
     True
     """
-    entropy = _entropy(epsilon, solver)
-    answer = _solved(
-        C1,
-        C2,
-        p,
-        q,
-        loss_fun,
-        M=M,
-        alpha=alpha,
-        entropy=entropy,
-        G0=G0,
-        max_iter=max_iter,
-        tol=tol,
-        verbose=verbose,
-    )
-    return _value("entropic_fused_gromov_wasserstein2", answer, M, "fgw_dist", log=log)
 
 
 def _entropy(epsilon: float, solver: str) -> float:
@@ -481,22 +429,29 @@ def _solved(
     )
 
 
-def _plan(name: str, answer: GromovResult, like: Any, distance: str, *, log: bool) -> Any:
-    """The plan in the library of the data, with POT's log where asked for."""
+def _distance(solved: Callable[..., Any]) -> str:
+    """POT's name of the value."""
+    return "fgw_dist" if "M" in inspect.signature(solved).parameters else "gw_dist"
+
+
+def _returned(
+    name: str, solved: Callable[..., GromovResult], args: Any, options: Any
+) -> tuple[Any, dict[str, Any], bool]:
+    """The plan in the library of the data, POT's log, and whether the log is asked for."""
+    answer = solved(*args, **options)
+    given = inspect.signature(solved).bind(*args, **options).arguments
     result = answer.result.uninterrupted()
-    plan = namespace(floating("C1", like)).asarray(result.x)
+    plan = namespace(floating(*next(iter(given.items())))).asarray(result.x)
     if not result.success:
         warnings.warn(
             f"{name} ended after {result.iterations} iterations with a stationarity gap of {answer.stationarity:.3g}; "
             "increase max_iter",
             stacklevel=3,
         )
-    if not log:
-        return plan
     u, v = answer.potentials
     parts = answer.parts
-    return plan, {
-        distance: parts.structure + parts.features,
+    record = {
+        _distance(solved): parts.structure + parts.features,
         "lin_loss": parts.features,
         "quad_loss": parts.structure,
         "loss": result.trace["value"].tolist(),
@@ -507,9 +462,4 @@ def _plan(name: str, answer: GromovResult, like: Any, distance: str, *, log: boo
         "u": u,
         "v": v,
     }
-
-
-def _value(name: str, answer: GromovResult, like: Any, distance: str, *, log: bool) -> Any:
-    """The value at the plan, with POT's log where asked for."""
-    plan, record = _plan(name, answer, like, distance, log=True)
-    return (record[distance], record | {"T": plan}) if log else record[distance]
+    return plan, record, bool(given.get("log", False))

@@ -15,7 +15,7 @@ from condgrad import _checks
 from condgrad.arrays import Array, is_torch, like, namespace
 from condgrad.arrays.inputs import floating
 from condgrad.result import Result
-from condgrad.transport.solve import beside
+from condgrad.transport.solve import beside, weights_like
 from condgrad.transport.solve import solve as solve_transport
 from condgrad.transport.unbalanced import RelaxedPlan, unbalanced
 
@@ -205,10 +205,8 @@ def _entropy(plan: Array, a: Array, b: Array, *, kl: bool) -> float:
 
 def _weights(name: str, weights: Any, C: Array, axis: int) -> Array:
     """POT takes None and an empty list for uniform weights."""
-    size = C.shape[axis]
-    if weights is None or len(weights) == 0:
-        return like(np.full(size, 1.0 / size), C)
-    return like(beside(name, weights, C, ndim=1), C)
+    given = None if weights is None or len(weights) == 0 else weights
+    return weights_like(name, given, C, C.shape, axis)
 
 
 def _warn_if_short(name: str, result: Result) -> None:

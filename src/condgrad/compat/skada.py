@@ -54,7 +54,7 @@ class OTMappingAdapter(skada.OTMappingAdapter):  # type: ignore[misc]
     """
 
     def _create_transport_estimator(self) -> pot.EMDTransport:
-        return pot.EMDTransport(metric=self.metric, norm=self.norm, max_iter=self.max_iter)
+        return pot.EMDTransport(**self.get_params())
 
 
 class EntropicOTMappingAdapter(skada.EntropicOTMappingAdapter):  # type: ignore[misc]
@@ -77,13 +77,7 @@ class EntropicOTMappingAdapter(skada.EntropicOTMappingAdapter):  # type: ignore[
     """
 
     def _create_transport_estimator(self) -> pot.SinkhornTransport:
-        return pot.SinkhornTransport(
-            reg_e=self.reg_e,
-            metric=self.metric,
-            norm=self.norm,
-            max_iter=self.max_iter,
-            tol=self.tol,
-        )
+        return pot.SinkhornTransport(**self.get_params())
 
 
 class ClassRegularizerOTMappingAdapter(
@@ -114,14 +108,8 @@ class ClassRegularizerOTMappingAdapter(
     def _create_transport_estimator(self) -> Any:
         if self.norm not in CLASS_NORMS:
             raise ValueError(f"norm must be 'lpl1' or 'l1l2', got {self.norm!r}")
-        return CLASS_NORMS[self.norm](
-            reg_e=self.reg_e,
-            reg_cl=self.reg_cl,
-            metric=self.metric,
-            max_iter=self.max_iter,
-            max_inner_iter=self.max_inner_iter,
-            tol=self.tol,
-        )
+        parameters = self.get_params()
+        return CLASS_NORMS[parameters.pop("norm")](**parameters)
 
 
 class LaplaceOTMappingAdapter(skada.EntropicOTMappingAdapter):  # type: ignore[misc]
@@ -160,15 +148,9 @@ class LaplaceOTMappingAdapter(skada.EntropicOTMappingAdapter):  # type: ignore[m
         self.neighbors = neighbors
 
     def _create_transport_estimator(self) -> LaplaceTransport:
-        return LaplaceTransport(
-            self.reg_e,
-            self.reg_lap,
-            neighbors=self.neighbors,
-            metric=self.metric,
-            norm=self.norm,
-            max_iter=self.max_iter,
-            tol=self.tol,
-        )
+        parameters = self.get_params()
+        weights = (parameters.pop("reg_e"), parameters.pop("reg_lap"))
+        return LaplaceTransport(*weights, **parameters)
 
 
 def OTMapping(

@@ -59,7 +59,8 @@ class CGSOnMoments:
         terms = Terms.at(x, here, g, g_here)
         g_size = g.magnitude(x, g_here)
         tally = Tally(evaluations=1)
-        accuracy = AskedAccuracy(0.1 * terms.size)
+        accuracy = AskedAccuracy(0.0)
+        accuracy.follow(terms.size, 0.0)
         warm = None
         a = 0.0
         for k in count():
@@ -132,7 +133,8 @@ class WholeStepCGS:
         here = f.at(x)
         terms = Terms.at(x, here, g)
         tally = Tally()
-        accuracy = AskedAccuracy(0.1 * terms.size)
+        accuracy = AskedAccuracy(0.0)
+        accuracy.follow(terms.size, 0.0)
         warm = None
         step = 0.0
         for k in count():

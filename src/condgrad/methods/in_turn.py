@@ -47,8 +47,8 @@ class Engine(Method, Protocol):
 
 
 @dataclass(frozen=True)
-class UntilCompiled:
-    """A method that needs no compiled code, until there is some for the next one."""
+class Beginning:
+    """A method that another one goes on from."""
 
     method: Method
 
@@ -63,6 +63,10 @@ class UntilCompiled:
     @property
     def name(self) -> str:
         return self.method.name
+
+
+class UntilCompiled(Beginning):
+    """A method that needs no compiled code, until there is some for the next one."""
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         for iterate in islice(self.method.iterates(x), MOST_BEFORE_COMPILED):
@@ -72,25 +76,10 @@ class UntilCompiled:
 
 
 @dataclass(frozen=True)
-class UntilNear:
-    """A method until its gap is within a share of the size of F, for another one to go on from
-    there.
-    """
+class UntilNear(Beginning):
+    """A method until its gap is within a share of the size of F."""
 
-    method: Method
     share: float
-
-    @property
-    def f(self) -> Smooth:
-        return self.method.f
-
-    @property
-    def g(self) -> Simple:
-        return self.method.g
-
-    @property
-    def name(self) -> str:
-        return self.method.name
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         for iterate in self.method.iterates(x):

@@ -21,6 +21,7 @@ from condgrad.errors import MissingAbility
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.problem import Answer, Simple, Smooth
 from condgrad.rounding import ROUNDING_UNITS
+from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 from condgrad.sets.barrier import (
     MOST_ENTRIES,
     OUTSIDE,
@@ -54,8 +55,6 @@ MISSED = 1e-12
 """A point may miss the equations by this, in the unit of the set. Steps are solved for a tenth of
 it, which is out of reach if some equations nearly depend on each other.
 """
-FALLING = 1e-4
-"""F plus the barrier must fall by at least this share of what the slope predicts."""
 
 
 @dataclass(frozen=True)
@@ -238,24 +237,30 @@ class InteriorPath:
 
     def _taken(self, step: Step, goal: float) -> float:
         """Halve the step until F plus the barrier falls, go there, and return how far that is."""
-        at = self.at
-        length = step.longest(at)
-        while length > SHORTEST and not deadline.passed():
-            there = step.taken(at, length)
+        longest = step.longest(self.at)
+        if longest <= SHORTEST:
+            return 0.0
+
+        def attempt(share: float) -> tuple[InnerPoint, ObjectivePoint] | None:
+            length = share * longest
+            there = step.taken(self.at, length)
             there = replace(there, s=self.inside.slacks(there.v))
-            if there.s.min() > 0.0 and self.inside.missed(there.v) <= MISSED:
-                point = self._objective(there.v)
-                if self.hessian.is_constant or self._falls(point, there, step, length, goal):
-                    self.at = there
-                    self.point = point
-                    return length
-            length *= 0.5
-        return 0.0
+            if not (there.s.min() > 0.0 and self.inside.missed(there.v) <= MISSED):
+                return None
+            point = self._objective(there.v)
+            falls = self.hessian.is_constant or self._falls(point, there, step, length, goal)
+            return (there, point) if falls else None
+
+        found = backtrack(attempt, shortest=SHORTEST / longest)
+        if found is None:
+            return 0.0
+        share, (self.at, self.point) = found
+        return share * longest
 
     def _falls(
         self, point: ObjectivePoint, there: InnerPoint, step: Step, length: float, goal: float
     ) -> bool:
-        """Whether F plus `goal` times the barrier falls by `FALLING` times the prediction.
+        """Whether F plus `goal` times the barrier falls by `ARMIJO_FRACTION` times the prediction.
 
         What the equations were missed by counts at its price. If the equations have one solution
         only, a step is nothing else.
@@ -266,7 +271,7 @@ class InteriorPath:
         rise = (point.value - self.point.value) / self.unit + length * met
         rise -= goal * float(np.log(there.s / at.s).sum())
         rounding = ROUNDING_UNITS * self.point.rounding / self.unit
-        return slope <= rounding and rise <= FALLING * length * slope + rounding
+        return slope <= rounding and rise <= ARMIJO_FRACTION * length * slope + rounding
 
 
 class HessianOfLoss:

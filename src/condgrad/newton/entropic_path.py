@@ -47,16 +47,36 @@ def entropic_parts(problem: TransportStructure) -> EntropicParts | None:
         return None
     if on.mass == 0.0:
         return None
-    C = problem.cost if isinstance(problem.cost, UnformedCost) else double(problem.cost)
-    of_its_kind = C.left if isinstance(C, UnformedCost) else C
-    a = like(on.a, of_its_kind)
-    b = like(on.b, of_its_kind)
+    C = double(problem.cost)
+    a = like(on.a, C)
+    b = like(on.b, C)
     b = b * (total(a) / total(b))  # exact masses, also where the weights came in float32
     return EntropicParts(C, a, b, problem.entropy)
 
 
-class EntropicPath(DualModel):
-    """The path of t * entropy for positive weights a, b and costs between two bounds."""
+class EntropyPath(DualModel):
+    """The path of t * entropy, where a plan takes no more time than its dual point."""
+
+    entropy: float
+    height: float
+    """How far the costs differ."""
+    mass: float
+
+    def farthest_stage(self, z: Any) -> float:
+        """Where the entropy outweighs all costs, so that all plans are alike."""
+        return 0.5 * self.height / self.entropy
+
+    def stage_tolerance(self, t: float) -> float:
+        return STAGE_TOLERANCE * t * self.entropy * self.mass
+
+    def stage_gap(self, point: Any) -> float:
+        """f + t g - D_t at the rounded plan."""
+        terms = self.primal(point).terms
+        return terms.f + (point.entropy / self.entropy) * terms.g - point.dual
+
+
+class EntropicPath(EntropyPath):
+    """That for positive weights a, b of the same mass and costs between two bounds."""
 
     def __init__(
         self, a: Array, b: Array, entropy: float, *, lowest: float, highest: float
@@ -65,6 +85,7 @@ class EntropicPath(DualModel):
         self.b = b
         self.entropy = entropy
         self.polytope = Transport(a, b)
+        self.mass = self.polytope.mass
         self.height = finite_height(lowest, highest)
         # the exponents of a dual point are sums of costs and potentials, its potentials are
         # logarithms of sums
@@ -72,15 +93,11 @@ class EntropicPath(DualModel):
         self.rounding_size = self.polytope.mass * (max(highest, -lowest) + logarithms)
 
     def farthest_stage(self, z: Any) -> float:
-        """Where the entropy outweighs all costs, so that all plans are alike."""
         return 0.5 * self.spread(z) / self.entropy
 
     def spread(self, z: Any) -> float:
         """How far the costs linearised at z differ."""
         return self.height
-
-    def stage_tolerance(self, t: float) -> float:
-        return STAGE_TOLERANCE * t * self.entropy * self.polytope.mass
 
 
 def lifted_overlap(S: Array, weights: Array, columns: Array, mass: float) -> Array:

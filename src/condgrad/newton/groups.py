@@ -30,6 +30,7 @@ from condgrad.arrays import (
     double,
     host,
     log_or_least,
+    log_sum_exp,
     namespace,
     row_blocks,
     smallest,
@@ -125,11 +126,6 @@ class EntropicGroups(EntropicPath):
         whole[self.rows[:, None], self.columns[None, :]] = plan
         return Primal(whole, Terms(smooth, simple), smooth)
 
-    def stage_gap(self, point: GroupedPlan) -> float:
-        """f + t g - D_t at the rounded plan."""
-        terms = self.primal(point).terms
-        return terms.f + (point.entropy / self.entropy) * terms.g - point.dual
-
     def ascent(self, point: GroupedPlan, progress: AscentProgress) -> Ascent:
         """The Newton direction, by a Cholesky factor."""
         xp = namespace(point.S)
@@ -189,8 +185,7 @@ class GroupedPlan:
                 scales[c, columns] = scale
                 sums[c, columns] = xp.sum(S, axis=0)
         logs = scales + log_or_least(sums)
-        top = xp.max(logs, axis=0)
-        log_sums = top + xp.log(xp.sum(xp.exp(logs - top[None, :]), axis=0))
+        log_sums = log_sum_exp(logs, axis=0)
         norms = xp.exp(scales - log_sums[None, :]) * model.b[None, :]
         for c, rows in enumerate(model.classes):
             self.S[rows] *= norms[c][None, :]

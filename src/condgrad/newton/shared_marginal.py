@@ -30,6 +30,8 @@ from condgrad.arrays import (
 )
 from condgrad.certificate import Terms
 from condgrad.newton.ascent import Ascent, AscentProgress, DualModel, Primal
+from condgrad.newton.entropic_path import EntropyPath
+from condgrad.rounding import LIFT
 from condgrad.sets import SharedMarginal
 from condgrad.sets.sinkhorn import height_of
 from condgrad.simple.entropy import negentropy
@@ -46,10 +48,6 @@ projections are faster.
 LIGHT = 1e-10
 """A point of the support with less than this share of the mean weight has no part in Newton's
 equations. It moves as in the projections.
-"""
-UNEVEN = 1e-2
-"""If the weight of a point in some block is less than this share of its mean over the blocks, the
-point has no part in Newton's equations either.
 """
 FLAT = 1e-7
 """This is added to the scaled curvatures, whose largest entries are about 1. Parts of a plan that
@@ -75,7 +73,7 @@ class SharedPoint(NamedTuple):
         return self.u
 
 
-class EntropicBarycenter(DualModel):
+class EntropicBarycenter(EntropyPath):
     """The dual of <c, X> + entropy over plans that share a marginal, as a function of their row
     potentials.
     """
@@ -88,11 +86,11 @@ class EntropicBarycenter(DualModel):
         self.B = like(on.columns, c)
         self.w = like(on.weights, c)
         self.share = self.w / xp.sum(self.w)
-        self.log_B = log_or_least(self.B)
         self.height = height_of(c)
+        self.mass = total(self.B)
         largest = max(float(xp.max(c)), -float(xp.min(c)))
         logarithms = entropy * (1.0 + math.log2(c.shape[0] * c.shape[1]))
-        self.rounding_size = total(self.B) * (largest + logarithms)
+        self.rounding_size = self.mass * (largest + logarithms)
 
     @property
     def affordable(self) -> bool:
@@ -102,16 +100,6 @@ class EntropicBarycenter(DualModel):
         return namespace(self.c).zeros(
             (self.on.n, len(self.on.blocks)), dtype=self.c.dtype, device=self.c.device
         )
-
-    def farthest_stage(self, z: Array) -> float:
-        return 0.5 * self.height / self.entropy
-
-    def stage_tolerance(self, t: float) -> float:
-        return 0.1 * t * self.entropy * total(self.B)
-
-    def stage_gap(self, point: SharedPoint) -> float:
-        terms = self.primal(point).terms
-        return terms.f + (point.entropy / self.entropy) * terms.g - point.dual
 
     def moved(self, z: Array, direction: Array, step: float) -> Array:
         u = z + step * direction
@@ -123,19 +111,8 @@ class EntropicBarycenter(DualModel):
     def evaluate(self, z: Array, t: float) -> SharedPoint:
         xp = namespace(z)
         e = t * self.entropy
-        X = xp.empty_like(self.c)
-        rows = xp.empty_like(z)
-        v = xp.empty_like(self.B)
-        for k, block in enumerate(self.on.blocks):
-            exponent = (z[:, k][:, None] - self.c[:, block]) / e
-            top = xp.max(exponent, axis=0)
-            exponent -= top[None, :]
-            kernel = xp.exp(exponent)
-            sums = xp.sum(kernel, axis=0)
-            kernel *= (self.B[block] / sums)[None, :]
-            X[:, block] = kernel
-            rows[:, k] = xp.sum(kernel, axis=1)
-            v[block] = e * (self.log_B[block] - xp.log(sums) - top)
+        X, v = self.on.kernel(z, self.c, e)
+        rows = self.on.block_sums(X)
         dual = dot(self.B, v) + self.on.mass * float(xp.min(z @ self.w))
         magnitude = self.rounding_size + dot(self.B, xp.abs(v)) + total(xp.abs(z) * rows)
         return SharedPoint(z, e, X, rows, dual, magnitude)
@@ -155,9 +132,7 @@ class EntropicBarycenter(DualModel):
         mean = per_weight @ self.share
         logs = log_or_least(per_weight)
         direction = (logs @ self.share)[:, None] - logs  # of the projections
-        heavy = (mean > LIGHT * self.on.mass / self.on.n) & (
-            xp.min(per_weight, axis=1) > UNEVEN * mean
-        )
+        heavy = (mean > LIGHT * self.on.mass / self.on.n) & (xp.min(per_weight, axis=1) > 0.0)
         heavy = xp.nonzero(heavy)[0]
         if len(heavy) > 1:
             direction[heavy, :] = self._newton(point, mean, heavy)
@@ -194,7 +169,7 @@ class EntropicBarycenter(DualModel):
             aim = aim + w * (inverse @ R)
         symmetric = 0.5 * (schur + schur.T)
         largest = float(xp.max(xp.abs(symmetric)))
-        factor = cholesky(lambda: xp.asarray(symmetric, copy=True), ridge=1e-15 * largest)
+        factor = cholesky(lambda: xp.asarray(symmetric, copy=True), ridge=LIFT * largest)
         q = solve_cholesky(factor, aim)
         shift = solve_cholesky(factor, root)
         # what is free in sum_k w_k d_k is a constant: it settles the mass of q

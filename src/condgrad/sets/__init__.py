@@ -16,8 +16,7 @@ from condgrad.sets.polytopes import (
     WeightedL1Ball,
 )
 from condgrad.sets.shared_marginal import SharedMarginal
-from condgrad.sets.simplex import Simplex
-from condgrad.sets.solid_simplex import SolidSimplex
+from condgrad.sets.simplex import Simplex, SolidSimplex
 from condgrad.sets.transport import Transport
 
 __all__ = [

@@ -7,12 +7,19 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import Array, combine, dots, gram, namespace, smallest, stack
+from condgrad.problem import Answer
+
+MAX_PASSES = 2000
+"""Passes of one call; what it has by then is certified as far as it came, and the next call starts
+from there.
+"""
 
 
 class Anderson:
@@ -48,6 +55,13 @@ def largest_log_scaling(x: Array) -> float:
     return -math.log(smallest(x)) / 12.0
 
 
+class Certified(NamedTuple):
+    """An answer, and how far its objective is above its bound."""
+
+    answer: Answer
+    gap: float
+
+
 class AcceleratedScaling(ABC):
     """Alternating scalings of a kernel exp((potentials - c)/weight), as a fixed-point map for
     log-scalings x.
@@ -78,6 +92,20 @@ class AcceleratedScaling(ABC):
     def evaluate(self, x: Array) -> Any:
         """The state at x."""
 
+    @abstractmethod
+    def certified(self) -> Certified:
+        """A point of the set near the scaled kernel, with the dual value as its bound."""
+
+    @property
+    def farthest(self) -> float:
+        """The logarithm of a scaling beyond which it is absorbed."""
+        return largest_log_scaling(self.absorbed)
+
+    @property
+    def potential(self) -> Array:
+        """That of the scaled kernel."""
+        return self.absorbed + self.weight * self.state.x
+
     def proposed(self) -> Array:
         """Where to look next: by Anderson's rule."""
         return self.anderson.propose(self.state.x, self.state.image)
@@ -90,12 +118,31 @@ class AcceleratedScaling(ABC):
         """An extrapolation, moved back to where the dual is finite."""
         return x
 
+    def solve(self, accuracy: float, max_passes: int) -> Certified:
+        """Iterate until the gap is within `accuracy`, or nothing more can be done."""
+        # the error at which to look; what a look shows sets the next one
+        xp = namespace(self.absorbed)
+        spread = float(xp.max(self.potential) - xp.min(self.potential))
+        aim = accuracy / (spread + 10.0 * self.weight)
+        while True:
+            self.iterate(aim, max_passes)
+            found = self.certified()
+            if (
+                found.gap <= accuracy
+                or self.passes >= max_passes
+                or self.stuck
+                or deadline.passed()
+                or not self.state.error > 0.0
+            ):
+                return found
+            aim = 0.5 * self.state.error * min(1.0, accuracy / found.gap)
+
     def iterate(self, aim: float, max_passes: int) -> None:
         """Iterate until the error is within `aim`, the passes or the time are used up, or rounding
         stops all progress.
         """
         xp = namespace(self.absorbed)
-        limit = largest_log_scaling(self.absorbed)
+        limit = self.farthest
         while (
             self.state.error > aim
             and self.passes < max_passes
@@ -114,3 +161,25 @@ class AcceleratedScaling(ABC):
                 self.refused()
                 self.state = self.evaluate(before.image)
                 self.stuck = self.state.dual <= before.dual and self.state.error >= before.error
+
+
+def scaled_start(
+    scaling_at: Callable[[float, Array], AcceleratedScaling],
+    potential: Array,
+    *,
+    height: float,
+    mass: float,
+    weight: float,
+) -> tuple[Array, int]:
+    """A potential from larger entropies, halved each time, for costs of a height: a cold start at a
+    small one crawls. And the passes that it took.
+    """
+    passes = 0
+    t = height / 20.0
+    while t > 2.0 * weight and not deadline.passed():
+        scaling = scaling_at(t, potential)
+        scaling.iterate(0.01 * mass, MAX_PASSES)
+        potential = scaling.potential
+        passes = passes + scaling.passes
+        t *= 0.5
+    return potential, passes

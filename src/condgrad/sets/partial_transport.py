@@ -12,12 +12,15 @@ the columns. Rows and columns in turn are Dykstra's projections of Benamou et al
 Comput. 37, 2015). The problem is a transport problem with one more point on each side. These points
 take the mass that is not carried, at no cost and without entropy.
 
-At small entropies projections are very slow. Then Newton's method takes over; see `NewtonAscent`.
+At small entropies projections are very slow. Then Newton's method takes over; see `PricedTransport`.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,20 +35,22 @@ from condgrad.arrays import (
     host,
     like,
     log_or_least,
+    log_sum_exp,
     namespace,
-    precision,
-    smallest,
     solve_cholesky,
     total,
 )
 from condgrad.arrays.inputs import floating
+from condgrad.certificate import Terms
+from condgrad.newton.ascent import Ascent, AscentProgress, DualModel, Newton, Primal
 from condgrad.problem import Answer, Set
-from condgrad.rounding import LIFT, ROUNDING_UNITS
-from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
-from condgrad.sets.anderson import AcceleratedScaling
+from condgrad.rounding import LIFT, ON_BOUNDARY, SAME_MASS
+from condgrad.sets.anderson import MAX_PASSES, AcceleratedScaling, Certified, scaled_start
 from condgrad.sets.linprog import ENGINES
-from condgrad.sets.sinkhorn import Potentials, height_of
-from condgrad.simple.entropy import negentropy
+from condgrad.sets.marginals import kept_share
+from condgrad.sets.sinkhorn import Potentials, height_of, normalised_rows
+from condgrad.simple.entropy import Entropy, negentropy
+from condgrad.smooth.linear import Linear
 
 PATIENCE = 200
 """After this many passes of projections, Newton's method takes over."""
@@ -53,28 +58,14 @@ LARGEST_FACTOR = 4000
 """If both sides have more points, Newton's method is not used: it would factor a matrix of this
 size.
 """
-MAX_PASSES = 2000
-"""The largest number of passes of projections if Newton's method is not used. What is known by then
-is certified, and the next call starts from there.
-"""
-STAGE_SHRINK, STAGE_GAP, STAGE_STEPS = 0.25, 0.1, 30
-"""On Newton's path, each stage multiplies the entropy by the first number. A stage ends once its
-gap is at most the second, in entropies per unit of mass, or after the third number of steps.
-"""
-MOST_STEPS = 200
-"""The largest number of Newton steps at the requested entropy."""
 STARVED = 1e-3
 """If a column with a price below 0 has less than this share of its weight, a projection is made
 instead of a Newton step.
 """
-AT_ITS_BOUND = 1e-3
-"""A price that is above minus this, in entropies, is held at 0 if the dual rises towards 0."""
 LONGEST_STEP = 10.0
 """A Newton step that moves a price by more entropies than this is first shortened to it: if the
 plan falls into parts, the prices of a part are loose.
 """
-SHORTEST_CLIMB = 1e-10
-"""The shortest fraction of a Newton step that is tried."""
 
 
 class PartialTransport(Set):
@@ -117,7 +108,7 @@ class PartialTransport(Set):
                 raise ValueError(f"{name} must hold one or more weights >= 0, got {weights!r}")
         self.mass = _checks.number("mass", mass, above=0.0)
         most = min(total(self.a), total(self.b))
-        if self.mass > most * (1.0 + 1e-9):
+        if self.mass > most * (1.0 + SAME_MASS):
             raise ValueError(
                 f"mass must be no more than {most:.12g}, the smaller mass of a and b, got {mass!r}"
             )
@@ -147,12 +138,8 @@ class PartialTransport(Set):
         xp = namespace(plan)
         a = like(self.a, plan)
         b = like(self.b, plan)
-
-        def shrink(have: Array, most: Array) -> Array:
-            return most / at_least(smallest(have), xp.maximum(have, most))
-
-        plan = plan * shrink(xp.sum(plan, axis=1), a)[:, None]
-        plan = plan * shrink(xp.sum(plan, axis=0), b)[None, :]
+        plan = plan * kept_share(xp.sum(plan, axis=1), a)[:, None]
+        plan = plan * kept_share(xp.sum(plan, axis=0), b)[None, :]
         carried = total(plan)
         if carried >= self.mass:
             return plan * (self.mass / carried)
@@ -179,54 +166,35 @@ class PartialTransport(Set):
         part = c[rows, :][:, columns]
         a = a[rows]
         b = b[columns]
-        start, passes = (None, 0) if warm is None else (warm.v[columns], 0)
-        if start is None:
-            start, passes = _scaled_start(part, a, b, self.mass, weight)
-        run = Projections(part, a, b, self.mass, weight, start)
-        aim = accuracy / (float(xp.max(run.v) - xp.min(run.v)) + 10.0 * weight)
         loaded = PartialTransport(a, b, self.mass)
-        newton_fits = min(len(rows), len(columns)) <= LARGEST_FACTOR
-        most = PATIENCE if newton_fits else MAX_PASSES
-        while True:
-            run.iterate(aim, most)
-            found = loaded.certified(
-                part, weight, run.plan(), run.state.dual, run.potentials, run.magnitude
+        if warm is None:
+            start, passes = scaled_start(
+                lambda t, v: Projections(loaded, part, t, v),
+                xp.zeros_like(b),
+                height=height_of(part),
+                mass=self.mass,
+                weight=weight,
             )
-            spent = run.passes >= most or deadline.passed() or run.stuck or run.state.error == 0.0
-            if found.gap <= accuracy or spent:
-                break
-            aim = 0.5 * run.state.error * min(1.0, accuracy / found.gap)
+        else:
+            start, passes = warm.v[columns], 0
+        run = Projections(loaded, part, weight, start)
+        newton_fits = min(len(rows), len(columns)) <= LARGEST_FACTOR
+        found = run.solve(accuracy, PATIENCE if newton_fits else MAX_PASSES)
         passes += run.passes
         if found.gap > accuracy and newton_fits and not deadline.passed():
-            better, steps = loaded.by_newton(part, weight, run.potentials, accuracy)
+            better, steps = loaded.by_newton(part, weight, found.answer.warm, accuracy)
             passes += steps
             found = better if better.gap < found.gap else found
-        point, (u, v) = xp.zeros_like(c), found.potentials
-        point[rows[:, None], columns[None, :]] = found.plan
+        point = xp.zeros_like(c)
+        point[rows[:, None], columns[None, :]] = found.answer.point
         whole = Potentials(xp.zeros_like(c[:, 0]), xp.zeros_like(c[0, :]))
-        whole.u[rows] = u
-        whole.v[columns] = v
-        return Answer(point, found.bound, found.value, passes, whole, found.magnitude)
-
-    def certified(
-        self,
-        c: Array,
-        weight: float,
-        plan: Array,
-        bound: float,
-        potentials: Potentials,
-        magnitude: float,
-    ) -> CertifiedPlan:
-        """A plan of the set near the given one, with the given bound."""
-        plan = self.rounded(plan)
-        value = weight * negentropy(plan)
-        size = magnitude + self.mass * float(namespace(c).max(namespace(c).abs(c)))
-        return CertifiedPlan(plan, value, bound, dot(c, plan) + value - bound, potentials, size)
+        whole.u[rows], whole.v[columns] = found.answer.warm
+        return found.answer._replace(point=point, inner_iterations=passes, warm=whole)
 
     def by_newton(
         self, c: Array, weight: float, start: Potentials, accuracy: float
-    ) -> tuple[CertifiedPlan, int]:
-        """Newton's method along a path of entropies, and the number of its steps.
+    ) -> tuple[Certified, int]:
+        """Newton's method along a path of entropies, for positive weights; and the steps it took.
 
         All weights must be positive. Its matrix has one row and one column for each column of the
         plan, so the side with fewer points should be the columns.
@@ -234,48 +202,25 @@ class PartialTransport(Set):
         if c.shape[0] < c.shape[1]:
             turned = PartialTransport(self.b, self.a, self.mass)
             found, steps = turned.by_newton(c.T, weight, Potentials(start.v, start.u), accuracy)
-            u, v = found.potentials
-            return found._replace(plan=found.plan.T, potentials=Potentials(v, u)), steps
-        ascent = NewtonAscent(c, self.a, self.b, self.mass)
-
-        def certified(point: PricedPlan) -> CertifiedPlan:
-            potentials = Potentials(point.u, point.v)
-            return self.certified(
-                c, point.weight, point.plan, point.dual, potentials, point.magnitude
-            )
-
-        # the path starts where the potentials of an earlier answer are near it, if there is such a
-        # stage
-        point = ascent.at(start.v, weight)
-        t = weight
-        farthest = height_of(c) / 20.0
-        while (
-            certified(point).gap > 10.0 * STAGE_GAP * t * self.mass
-            and t < farthest
-            and not deadline.passed()
-        ):
-            t = min(t / STAGE_SHRINK, farthest)
-            point = ascent.at(start.v, t)
-        while t > weight and not deadline.passed():
-            for _ in range(STAGE_STEPS):
-                if certified(point).gap <= STAGE_GAP * t * self.mass:
-                    break
-                point, moved = ascent.improved(point)
-                if not moved:
-                    break
-            t = max(weight, STAGE_SHRINK * t)
-            point = ascent.at(point.v, t)
-        found = certified(point)
-        for _ in range(MOST_STEPS):
-            if found.gap <= accuracy or deadline.passed():
+            v, u = found.answer.warm
+            answer = found.answer._replace(point=found.answer.point.T, warm=Potentials(u, v))
+            return Certified(answer, found.gap), steps
+        model = PricedTransport(self, c, weight, start.v)
+        newton = Newton(Linear(c), Entropy(weight, on=self), model, wanted_absolutely=accuracy)
+        first = model.evaluate(allowed_prices(start.v), 1.0).made.x
+        best: Any = None
+        bound = -math.inf
+        steps = 0
+        for here in itertools.islice(newton.iterates(first), MAX_PASSES):
+            steps = here.effort.oracle_calls
+            bound = max(bound, here.lower_bound)
+            if best is None or here.terms.value < best.terms.value:
+                best = here
+            if best.terms.value - bound <= accuracy:
                 break
-            point, moved = ascent.improved(point)
-            if not moved:
-                break
-            here = certified(point)
-            if here.gap < found.gap:
-                found = here
-        return found, ascent.evaluations
+        # what rounding may have done is given away in the bound already
+        answer = Answer(best.x, bound, best.terms.g, warm=model.latest)
+        return Certified(answer, best.terms.value - bound), steps
 
     def linear_argmin(self, c: Array) -> Answer:
         """Linear programming: transport with one more point on each side. The bound is the value of
@@ -290,10 +235,10 @@ class PartialTransport(Set):
         # what is not carried costs nothing, but for going from one added point to the other
         padded = np.zeros((len(a) + 1, len(b) + 1))
         padded[:-1, :-1] = (costs - lowest) / height
-        padded[-1, -1] = 10.0
+        padded[-1, -1] = 2.0
         unit = a.sum() + b.sum() - self.mass
         left_over = [
-            rest if rest > 1e-12 * unit else 0.0
+            rest if rest > ON_BOUNDARY * unit else 0.0
             for rest in (b.sum() - self.mass, a.sum() - self.mass)
         ]
         left = np.append(a, left_over[0]) / unit
@@ -316,37 +261,6 @@ class PartialTransport(Set):
         point = self.rounded(like(unit * plan[:-1, :-1], c))
         warm = Potentials(like(height * u_of, c), like(height * v_of, c))
         return Answer(xp.asarray(point), bound, value=0.0, warm=warm, magnitude=magnitude)
-
-
-class CertifiedPlan(NamedTuple):
-    """A plan of the set, its entropy term, a lower bound on the minimum, and what is between the
-    two.
-    """
-
-    plan: Array
-    value: float
-    bound: float
-    gap: float
-    potentials: Potentials
-    magnitude: float
-    """The size of the terms of the bound before they cancel."""
-
-
-def _scaled_start(c: Array, a: Array, b: Array, mass: float, weight: float) -> tuple[Array, int]:
-    """A column potential from larger entropies, falling by four: a cold start at a small one
-    crawls.
-    """
-    xp = namespace(c)
-    v = xp.zeros_like(b)
-    passes = 0
-    t = height_of(c) / 20.0
-    while t > 2.0 * weight and not deadline.passed():
-        run = Projections(c, a, b, mass, t, v)
-        run.iterate(0.01 * mass, 50)
-        v = run.potentials.v
-        passes = passes + run.passes
-        t *= 0.25
-    return v, passes
 
 
 def capped_sums(log_R: Array, caps: Array, mass: float) -> tuple[Array, float]:
@@ -391,17 +305,18 @@ class DykstraState(NamedTuple):
 
 
 class Projections(AcceleratedScaling):
-    """Alternating projections on a kernel exp((w_i + v_j - c_ij)/weight) of row sums a."""
+    """Alternating projections on a kernel exp((w_i + v_j - c_ij)/weight) of row sums a, for a set
+    of positive weights.
+    """
 
-    def __init__(self, c: Array, a: Array, b: Array, mass: float, weight: float, v: Array) -> None:
-        xp = namespace(c)
+    def __init__(self, on: PartialTransport, c: Array, weight: float, v: Array) -> None:
+        self.on = on
         self.c = c
-        self.a = a
-        self.b = b
-        self.mass = mass
+        self.a = on.a
+        self.b = on.b
+        self.mass = on.mass
         self.weight = weight
-        self.log_a = xp.log(a)
-        self.log_b = xp.log(b)
+        self.log_a = namespace(c).log(on.a)
         super().__init__()
         self.restart(v)
 
@@ -409,12 +324,8 @@ class Projections(AcceleratedScaling):
         """Put the potential v <= 0 into the kernel; scalings start from 1."""
         xp = namespace(v)
         self.v = -at_least(0.0, -v)
-        exponent = (self.v[None, :] - self.c) / self.weight
-        top = xp.max(exponent, axis=1)
-        self.K = xp.exp(exponent - top[:, None])
-        sums = xp.sum(self.K, axis=1)
-        self.K *= (self.a / sums)[:, None]
-        self.log_rows = xp.log(sums) + top - self.log_a
+        self.K, log_sums = normalised_rows((self.v[None, :] - self.c) / self.weight, self.a)
+        self.log_rows = log_sums - self.log_a
         """What the logarithms of the rows of exp((v - c)/weight) are above those of the kernel."""
         self.passes += 1
         self.anderson.forget()
@@ -459,14 +370,21 @@ class Projections(AcceleratedScaling):
     def allowed(self, x: Array) -> Array:
         return namespace(x).minimum(x, -self.v / self.weight)  # v <= 0
 
-    def plan(self) -> Array:
-        """The scaled kernel, whose rows are within a and add up to the mass."""
-        return self.state.rows[:, None] * self.K * namespace(self.K).exp(self.state.x)[None, :]
+    def certified(self) -> Certified:
+        """The scaled kernel, whose rows are within a and add up to the mass, rounded."""
+        xp = namespace(self.K)
+        plan = self.state.rows[:, None] * self.K * xp.exp(self.state.x)[None, :]
+        plan = self.on.rounded(plan)
+        value = self.weight * negentropy(plan)
+        bound = self.state.dual
+        size = self.magnitude + self.mass * float(xp.max(xp.abs(self.c)))
+        answer = Answer(plan, bound, value, warm=self.potentials, magnitude=size)
+        return Certified(answer, dot(self.c, plan) + value - bound)
 
     @property
     def potentials(self) -> Potentials:
         """u and v, both <= 0."""
-        return Potentials(self.weight * self.state.u, self.v + self.weight * self.state.x)
+        return Potentials(self.weight * self.state.u, self.potential)
 
     @property
     def magnitude(self) -> float:
@@ -480,25 +398,35 @@ class Projections(AcceleratedScaling):
         return dot(self.a, size(u)) + dot(self.b, size(v)) + self.mass * logarithms
 
 
-class PricedPlan(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class PricedPlan:
     """The dual function at column prices v <= 0, the best u and mu being known, and the plan it is
     attained by.
     """
 
-    v: Array
+    model: PricedTransport
+    z: Array
+    """v."""
     u: Array
-    weight: float
+    entropy: float
     plan: Array
-    log_t: float
-    """mu / weight."""
     columns: Array
     """Column sums of the plan."""
     dual: float
     magnitude: float
 
+    @cached_property
+    def made(self) -> Primal:
+        """The plan of the set."""
+        model = self.model
+        plan = model.on.rounded(self.plan)
+        cost = dot(model.c, plan)
+        terms = Terms(cost, model.entropy * negentropy(plan))
+        return Primal(plan, terms, dot(namespace(plan).abs(model.c), plan))
 
-class NewtonAscent:
-    """Newton's method for the dual function of the column prices v <= 0 alone.
+
+class PricedTransport(DualModel):
+    """The dual function of the column prices v <= 0 alone, for Newton on the certificate.
 
     Its gradient is b less the column sums of the plan G. A row at its cap a_i keeps its sum when v
     changes, by its price; the rows below their caps keep the sum of them all, by mu. So with g the
@@ -511,97 +439,93 @@ class NewtonAscent:
     it is chosen such that the largest is 0.
     """
 
-    def __init__(self, c: Array, a: Array, b: Array, mass: float) -> None:
+    affordable = True
+
+    def __init__(self, on: PartialTransport, c: Array, entropy: float, v: Array) -> None:
+        self.on = on
         self.c = c
-        self.a = a
-        self.b = b
-        self.mass = mass
-        self.evaluations = 0
+        self.entropy = entropy
+        self.first = v
+        self.height = height_of(c)
+        self.largest = float(namespace(c).max(namespace(c).abs(c)))
+        self.latest = Potentials(namespace(c).zeros_like(on.a), v)
+        """Of the plan that was made last: another run may start from there."""
 
-    def at(self, v: Array, weight: float) -> PricedPlan:
-        """The dual function at prices, brought to where they are allowed."""
-        xp = namespace(v)
-        v = -at_least(0.0, -v)
-        v = v - xp.max(v)
-        plan = (v[None, :] - self.c) / weight
-        top = xp.max(plan, axis=1)
-        plan = xp.exp(plan - top[:, None])
-        log_sums = xp.log(xp.sum(plan, axis=1))
-        log_rows, log_t = capped_sums(log_sums + top, self.a, self.mass)
-        plan *= xp.exp(log_rows - log_sums)[:, None]
-        u = -at_least(0.0, log_sums + top + log_t - log_rows)
+    def start(self, x: Array) -> Array:
+        return allowed_prices(self.first)
+
+    def farthest_stage(self, z: Array) -> float:
+        return 0.5 * self.height / self.entropy
+
+    def stage_tolerance(self, t: float) -> float:
+        return 0.1 * t * self.entropy * self.on.mass
+
+    def stage_gap(self, point: PricedPlan) -> float:
+        terms = point.made.terms
+        return terms.f + (point.entropy / self.entropy) * terms.g - point.dual
+
+    def moved(self, z: Array, direction: Array, step: float) -> Array:
+        return allowed_prices(z + step * direction)
+
+    def evaluate(self, z: Array, t: float) -> PricedPlan:
+        xp = namespace(z)
+        on = self.on
+        e = t * self.entropy
+        plan, log_sums = normalised_rows((z[None, :] - self.c) / e, xp.ones_like(on.a))
+        log_rows, log_t = capped_sums(log_sums, on.a, on.mass)
+        plan *= xp.exp(log_rows)[:, None]
+        u = -at_least(0.0, log_sums + log_t - log_rows)
         columns = xp.sum(plan, axis=0)
-        dual = dot(self.a, u) + self.mass * log_t - (total(columns) - self.mass)
+        dual = dot(on.a, u) + on.mass * log_t - (total(columns) - on.mass)
         logarithms = 1.0 + math.log2(self.c.shape[0] * self.c.shape[1]) + abs(log_t)
-        size = dot(self.a, xp.abs(u)) + self.mass * logarithms
-        self.evaluations += 1
+        size = e * (dot(on.a, xp.abs(u)) + on.mass * logarithms) + on.mass * self.largest
         return PricedPlan(
-            v,
-            weight * u,
-            weight,
+            self,
+            z,
+            e * u,
+            e,
             plan,
-            log_t,
             columns,
-            weight * dual + dot(self.b, v),
-            weight * size + dot(self.b, xp.abs(v)),
+            e * dual + dot(on.b, z),
+            size + dot(on.b, xp.abs(z)),
         )
 
-    def improved(self, point: PricedPlan) -> tuple[PricedPlan, bool]:
-        """A point of a higher dual value, and whether there was one."""
-        xp = namespace(point.v)
-        v = point.v
-        slope = self.b - point.columns
+    def primal(self, point: PricedPlan) -> Primal:
+        self.latest = Potentials(point.u, point.z)
+        return point.made
+
+    def ascent(self, point: PricedPlan, progress: AscentProgress) -> Ascent:
+        xp = namespace(point.z)
+        slope = self.on.b - point.columns
         direction = self._direction(point, slope)
-        longest = float(xp.max(xp.abs(direction))) / point.weight
-        cut = min(1.0, LONGEST_STEP / longest) if longest > 0.0 else 1.0
-        noise = ROUNDING_UNITS * precision(v) * point.magnitude
+        longest = float(xp.max(xp.abs(direction)))
+        if longest > LONGEST_STEP * point.entropy:
+            direction = direction * (LONGEST_STEP * point.entropy / longest)
+        return Ascent(direction, dot(slope, direction), 1)
 
-        def at_step(step: float) -> tuple[PricedPlan, float]:
-            """The point there, and what the slope promises."""
-            aim = -at_least(0.0, -(v + (step * cut) * direction))
-            return self.at(aim, point.weight), dot(slope, aim - v)
-
-        def attempt(step: float) -> PricedPlan | None:
-            there, promised = at_step(step)
-            return there if there.dual >= point.dual + ARMIJO_FRACTION * promised - noise else None
-
-        found = backtrack(attempt, shortest=SHORTEST_CLIMB)
-        if found is None:
-            return point, False
-        step, there = found
-        while (
-            step >= 1.0 and step * cut < 1.0 and not deadline.passed()
-        ):  # along a loose price the dual is a line
-            step *= 2.0
-            farther = at_step(step)[0]
-            if not farther.dual > there.dual:
-                break
-            there = farther
-        moved = (
-            there.dual > point.dual or float(xp.max(xp.abs(there.columns - point.columns))) > 0.0
-        )
-        return there, moved
+    def slope_along(self, point: PricedPlan, direction: Array) -> float:
+        return dot(self.on.b - point.columns, direction)
 
     def _direction(self, point: PricedPlan, slope: Array) -> Array:
-        xp = namespace(point.v)
-        v = point.v
-        weight = point.weight
-        if bool(xp.any((v < 0.0) & (point.columns < STARVED * self.b))):
+        xp = namespace(point.z)
+        v = point.z
+        a = self.on.a
+        if bool(xp.any((v < 0.0) & (point.columns < STARVED * self.on.b))):
             return self._projected(point) - v
-        held = (v > -AT_ITS_BOUND * weight) & (slope > 0.0)
+        held = (v == 0.0) & (slope > 0.0)
         free = xp.nonzero(~held)[0]
         direction = xp.where(held, -v, 0.0)
         if len(free) == 0:
             return direction
-        at_cap = xp.nonzero(xp.sum(point.plan, axis=1) >= (1.0 - 1e-12) * self.a)[0]
-        below = xp.nonzero(xp.sum(point.plan, axis=1) < (1.0 - 1e-12) * self.a)[0]
+        is_full = xp.sum(point.plan, axis=1) >= (1.0 - ON_BOUNDARY) * a
+        at_cap = xp.nonzero(is_full)[0]
         sums = point.columns[free]
         rows = point.plan[at_cap, :][:, free]
-        shared = xp.sum(point.plan[below, :], axis=0)
+        shared = xp.sum(point.plan[xp.nonzero(~is_full)[0], :], axis=0)
         mass_below = total(shared)
 
         def curvature() -> Array:
-            result = -(rows.T @ (rows / self.a[at_cap][:, None]))
+            result = -(rows.T @ (rows / a[at_cap][:, None]))
             if mass_below > 0.0:
                 result -= shared[free][:, None] * (shared[free] / mass_below)[None, :]
             places = xp.arange(len(free))
@@ -609,17 +533,19 @@ class NewtonAscent:
             return result
 
         factor = cholesky(curvature, ridge=LIFT * float(xp.max(sums)))
-        direction[free] = weight * solve_cholesky(factor, slope[free])
+        direction[free] = point.entropy * solve_cholesky(factor, slope[free])
         return direction
 
     def _projected(self, point: PricedPlan) -> Array:
         """The prices after a projection of the columns, in the log domain: columns may be too light
         for a float.
         """
-        xp = namespace(point.v)
-        weight = point.weight
-        exponent = (point.u[:, None] - self.c) / weight
-        top = xp.max(exponent, axis=0)
-        log_sums = top + xp.log(xp.sum(xp.exp(exponent - top[None, :]), axis=0))
-        log_columns, log_t = capped_sums(log_sums, self.b, self.mass)
-        return -weight * at_least(0.0, log_sums + log_t - log_columns)
+        log_sums = log_sum_exp((point.u[:, None] - self.c) / point.entropy, axis=0)
+        log_columns, log_t = capped_sums(log_sums, self.on.b, self.on.mass)
+        return -point.entropy * at_least(0.0, log_sums + log_t - log_columns)
+
+
+def allowed_prices(v: Array) -> Array:
+    """Prices <= 0, the largest of them 0."""
+    v = -at_least(0.0, -v)
+    return v - namespace(v).max(v)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from condgrad.arrays import Array, Space, at_least, largest_size, namespace, signs, total
 from condgrad.problem import Face, Set
 from condgrad.sets.balls import L1Ball
-from condgrad.sets.solid_simplex import SolidSimplex
+from condgrad.sets.simplex import SolidSimplex
 
 
 @dataclass(frozen=True)

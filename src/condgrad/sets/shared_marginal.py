@@ -23,19 +23,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from condgrad import _checks, deadline
+from condgrad import _checks
 from condgrad.arrays import Array, Space, dot, host, like, log_or_least, namespace, total
 from condgrad.arrays.inputs import floating
 from condgrad.problem import Answer, Set
-from condgrad.sets.anderson import AcceleratedScaling
-from condgrad.sets.sinkhorn import height_of
+from condgrad.rounding import SAME_MASS
+from condgrad.sets.anderson import (
+    MAX_PASSES,
+    AcceleratedScaling,
+    Certified,
+    scaled_start,
+)
+from condgrad.sets.sinkhorn import height_of, normalised_rows
 from condgrad.sets.transport import Transport
 from condgrad.simple.entropy import negentropy
-
-MAX_PASSES = 2000
-"""The largest number of passes of one call. What is known by then is certified, and the next call
-starts from there.
-"""
 
 
 class SharedMarginal(Set):
@@ -103,8 +104,26 @@ class SharedMarginal(Set):
 
     def shared(self, x: Array) -> Array:
         """p, the marginal that the blocks of x share. If they differ, their mean."""
-        rows = sum(namespace(x).sum(x[:, block], axis=1) for block in self.blocks)
-        return rows / float(self.weights.sum())
+        return namespace(x).sum(self.block_sums(x), axis=1) / float(self.weights.sum())
+
+    def block_sums(self, x: Array) -> Array:
+        """The row sums of the blocks of x, a column each."""
+        xp = namespace(x)
+        return xp.stack([xp.sum(x[:, block], axis=1) for block in self.blocks], axis=1)
+
+    def kernel(self, u: Array, c: Array, weight: float) -> tuple[Array, Array]:
+        """exp((u_k + v_k - c)/weight) for the v of exact columns, and v."""
+        xp = namespace(c)
+        X = xp.empty_like(c)
+        columns = like(self.columns, c)
+        v = log_or_least(columns)
+        for k, block in enumerate(self.blocks):
+            exponent = u[:, k][None, :] - c[:, block].T
+            exponent /= weight
+            kernel, log_sums = normalised_rows(exponent, columns[block])
+            X[:, block] = kernel.T
+            v[block] -= log_sums
+        return X, weight * v
 
     def violation(self, x: Array) -> float:
         xp = namespace(x)
@@ -130,44 +149,16 @@ class SharedMarginal(Set):
         """Iterated Bregman projections. They start from the row potentials of the last answer."""
         passes = 0
         if warm is None:
-            warm, passes = self._scaled_start(c, weight)
+            warm, passes = scaled_start(
+                lambda t, u: BregmanProjections(self, c, t, u),
+                namespace(c).zeros((self.n, len(self.blocks)), dtype=c.dtype, device=c.device),
+                height=height_of(c),
+                mass=self.mass,
+                weight=weight,
+            )
         run = BregmanProjections(self, c, weight, warm)
-        # The difference of marginals at which to look; what a look shows sets the next one.
-        xp = namespace(c)
-        aim = accuracy / (float(xp.max(run.u) - xp.min(run.u)) + 10.0 * weight)
-        while True:
-            run.iterate(aim, MAX_PASSES)
-            point = self.rounded(run.blocks(), run.state.mean)
-            value = weight * negentropy(point)
-            bound = run.state.dual
-            gap = dot(c, point) + value - bound
-            if (
-                gap <= accuracy
-                or run.passes >= MAX_PASSES
-                or deadline.passed()
-                or run.stuck
-                or run.state.error == 0.0
-            ):
-                return Answer(
-                    point, bound, value, passes + run.passes, run.potentials, run.magnitude
-                )
-            aim = 0.5 * run.state.error * min(1.0, accuracy / gap)
-
-    def _scaled_start(self, c: Array, weight: float) -> tuple[Array, int]:
-        """Row potentials from larger entropies, falling by four: a cold start at a small one
-        crawls.
-        """
-        xp = namespace(c)
-        u = xp.zeros((self.n, len(self.blocks)), dtype=c.dtype, device=c.device)
-        passes = 0
-        t = height_of(c) / 20.0
-        while t > 2.0 * weight and not deadline.passed():
-            run = BregmanProjections(self, c, t, u)
-            run.iterate(0.01 * self.mass, 50)
-            u = run.potentials
-            passes = passes + run.passes
-            t *= 0.25
-        return u, passes
+        found = run.solve(accuracy, MAX_PASSES)
+        return found.answer._replace(inner_iterations=passes + run.passes)
 
     def linear_argmin(self, c: Array) -> Answer:
         """A linear program over the plans and p, solved by HiGHS. The bound is the value of a
@@ -248,7 +239,7 @@ def _checked_marginals(marginals: Any) -> list[Array]:
             raise ValueError(f"marginals[{k}] must hold one or more weights >= 0, got {measure!r}")
         mass = total(measure)
         first = total(measures[0])
-        if not (mass > 0.0 and abs(mass - first) <= 1e-6 * first):
+        if not (mass > 0.0 and abs(mass - first) <= SAME_MASS * first):
             sums = f"marginals[0] sums to {first:.12g}, marginals[{k}] to {mass:.12g}"
             raise ValueError(f"marginals must have the same mass > 0: {sums}")
         if mass != first:
@@ -286,7 +277,6 @@ class BregmanProjections(AcceleratedScaling):
         self.B = like(on.columns, c)
         self.w = like(on.weights, c)
         self.share = self.w / xp.sum(self.w)
-        self.log_B = log_or_least(self.B)
         super().__init__()
         self.restart(u)
 
@@ -294,16 +284,8 @@ class BregmanProjections(AcceleratedScaling):
         """Put the potentials u into the kernel; scalings start from 1."""
         xp = namespace(u)
         u = u - (u @ self.share)[:, None]  # sum_k w_k u_k = 0
-        self.u, self.K, self.v = u, xp.empty_like(self.c), xp.empty_like(self.B)
-        for k, block in enumerate(self.on.blocks):
-            exponent = u[:, k][:, None] - self.c[:, block]
-            exponent /= self.weight
-            top = xp.max(exponent, axis=0)
-            exponent -= top[None, :]
-            kernel = xp.exp(exponent)
-            sums = xp.sum(kernel, axis=0)
-            self.K[:, block] = kernel * (self.B[block] / sums)[None, :]
-            self.v[block] = self.weight * (self.log_B[block] - xp.log(sums) - top)
+        self.u = u
+        self.K, self.v = self.on.kernel(u, self.c, self.weight)
         self.passes += 1
         self.anderson.forget()
         self.state = self.evaluate(xp.zeros_like(u))
@@ -340,20 +322,18 @@ class BregmanProjections(AcceleratedScaling):
     def absorbed(self) -> Array:
         return self.u
 
-    def blocks(self) -> Array:
-        """The scaled kernel: plans with exact columns."""
-        result = namespace(self.K).empty_like(self.K)
-        s = namespace(self.K).exp(self.state.x)
+    def certified(self) -> Certified:
+        """The scaled kernel, whose columns are exact, with rows made equal."""
+        xp = namespace(self.K)
+        X = xp.empty_like(self.K)
+        s = xp.exp(self.state.x)
         for k, block in enumerate(self.on.blocks):
-            result[:, block] = (
-                s[:, k][:, None] * self.K[:, block] * self.state.columns[block][None, :]
-            )
-        return result
-
-    @property
-    def potentials(self) -> Array:
-        """u, a column a block."""
-        return self.u + self.weight * self.state.x
+            X[:, block] = s[:, k][:, None] * self.K[:, block] * self.state.columns[block][None, :]
+        point = self.on.rounded(X, self.state.mean)
+        value = self.weight * negentropy(point)
+        bound = self.state.dual
+        answer = Answer(point, bound, value, warm=self.potential, magnitude=self.magnitude)
+        return Certified(answer, dot(self.c, point) + value - bound)
 
     @property
     def magnitude(self) -> float:
@@ -366,5 +346,5 @@ class BregmanProjections(AcceleratedScaling):
         logarithms = (
             self.weight * total(self.B) * (1.0 + math.log2(self.c.shape[0] * self.c.shape[1]))
         )
-        of_u = dot(self.state.mean, size(self.potentials) @ self.w)
+        of_u = dot(self.state.mean, size(self.potential) @ self.w)
         return dot(self.B, size(v)) + of_u + logarithms

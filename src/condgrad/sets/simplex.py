@@ -1,4 +1,4 @@
-"""The simplex."""
+"""The simplex, and with its inside: the part of the l1 ball without negative coefficients."""
 
 from __future__ import annotations
 
@@ -7,13 +7,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from condgrad import _checks
-from condgrad.arrays import Array, Space, dot, log_or_least, namespace, total
+from condgrad.arrays import Array, Space, at_least, dot, log_or_least, namespace, total
 from condgrad.problem import Answer, Face, Set
 from condgrad.sets.threshold import keep_mass
 
 
+class OfMass(Set):
+    """Points >= 0 whose coordinates sum to a mass at most."""
+
+    projection_rounding = 0.0
+    nonnegative = True
+    mass: float
+
+    @property
+    def scale(self) -> float:  # type: ignore[override]
+        return self.mass
+
+    @property
+    def largest_entry(self) -> float:  # type: ignore[override]
+        """The mass."""
+        return self.mass
+
+
 @dataclass(frozen=True)
-class Simplex(Set):
+class Simplex(OfMass):
     """The simplex {x in R^n : x >= 0, sum x = mass}.
 
     Parameters
@@ -30,11 +47,8 @@ class Simplex(Set):
     [0.6, 0.4, 0.0]
     """
 
-    projection_rounding = 0.0
-
     n: int
     mass: float = 1.0
-    nonnegative = True
 
     def __post_init__(self) -> None:
         _checks.hold_whole(self, "n", at_least=1)
@@ -44,15 +58,6 @@ class Simplex(Set):
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
         """(n,)."""
         return (self.n,)
-
-    @property
-    def scale(self) -> float:  # type: ignore[override]
-        return self.mass
-
-    @property
-    def largest_entry(self) -> float:  # type: ignore[override]
-        """The mass."""
-        return self.mass
 
     def start(self, space: Space) -> Array:
         return space.full(self.mass / self.n)
@@ -94,3 +99,70 @@ class Simplex(Set):
         # the exponents, whose mean is at most log n, and both logarithms
         terms = abs(lowest) + weight * (1.0 + math.log(self.n) + abs(log_mass) + log_norm)
         return Answer(s, least, value=weight * dot(s, log_or_least(s)), magnitude=self.mass * terms)
+
+
+@dataclass(frozen=True)
+class SolidSimplex(OfMass):
+    """The solid simplex {x : x >= 0, sum x <= mass}, for arrays of any shape.
+
+    Parameters
+    ----------
+    mass : float
+        At least 0.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> cg.sets.SolidSimplex(1.0).project(np.array([2.0, 1.5, -1.0])).tolist()
+    [0.75, 0.25, 0.0]
+    """
+
+    smallest_entry = 0.0
+    solid = True
+
+    mass: float = 1.0
+
+    def __post_init__(self) -> None:
+        _checks.hold_number(self, "mass", at_least=0.0)
+
+    def norm(self, x: Array) -> float:
+        """The sum of the entries, without their signs where a point is outside."""
+        return total(namespace(x).abs(x))
+
+    def pulls(self, c: Array) -> Array:
+        """How fast <c, x> falls as a coordinate leaves 0; one below 0 is held there."""
+        return -c
+
+    def start(self, space: Space) -> Array:
+        return space.full(0.0)
+
+    def violation(self, x: Array) -> float:
+        return max(0.0, -float(namespace(x).min(x)), total(x) - self.mass)
+
+    def project(self, x: Array) -> Array:
+        xp = namespace(x)
+        positive = at_least(0.0, x)
+        if total(positive) <= self.mass:
+            return positive
+        if self.mass == 0.0:
+            return xp.zeros_like(x)
+        kept = xp.reshape(keep_mass(xp.reshape(positive, (-1,)), self.mass), x.shape)
+        # relative to the largest entry, the threshold of a point just outside may round to below 0
+        return xp.minimum(kept, positive)
+
+    def face(self, v: Array) -> Face:
+        xp = namespace(v)
+        point = self.project(v)
+        active = xp.nonzero(point)[0]
+        inside = total(at_least(0.0, v)) <= self.mass
+        return Face(point, active, None if inside else xp.ones_like(point[active]))
+
+    def linear_argmin(self, c: Array) -> Answer:
+        xp = namespace(c)
+        flat = xp.reshape(c, (-1,))
+        i = int(xp.argmin(flat))
+        lowest = min(0.0, float(flat[i]))
+        s = xp.zeros_like(flat)
+        if lowest < 0.0:
+            s[i] = self.mass
+        return Answer(xp.reshape(s, c.shape), self.mass * lowest, value=0.0)

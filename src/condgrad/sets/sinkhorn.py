@@ -17,13 +17,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from condgrad import deadline
 from condgrad.arrays import (
     Array,
-    at_least,
     cholesky,
     dot,
     log_or_least,
+    log_sum_exp,
     namespace,
     precision,
     row_blocks,
@@ -31,8 +30,16 @@ from condgrad.arrays import (
     total,
 )
 from condgrad.errors import NotFiniteError
+from condgrad.problem import Answer
 from condgrad.rounding import LIFT
-from condgrad.sets.anderson import AcceleratedScaling, largest_log_scaling
+from condgrad.sets.anderson import (
+    MAX_PASSES,
+    AcceleratedScaling,
+    Certified,
+    largest_log_scaling,
+    scaled_start,
+)
+from condgrad.sets.marginals import Rescaled
 
 NEWTON_AFTER = 50
 """Newton steps are tried after this many passes, plus one for every `NEWTON_COLUMNS` columns."""
@@ -62,61 +69,37 @@ class Potentials(NamedTuple):
     v: Array
 
 
-class Entropic(NamedTuple):
-    """A plan of exact marginals, its entropy term, the dual value, and what it took."""
-
-    plan: Array
-    value: float
-    bound: float
-    passes: int
-    potentials: Potentials
-    magnitude: float
-    """The size of the terms of the dual value before they cancel."""
-
-
 def solve(
-    c: Array,
-    a: Array,
-    b: Array,
-    weight: float,
-    *,
-    start: Array | None,
-    accuracy: float,
-    max_passes: int = 1000,
-) -> Entropic:
+    c: Array, a: Array, b: Array, weight: float, *, start: Array | None, accuracy: float
+) -> Answer:
     """Solve for positive weights a, b, from a column potential, until the gap is within `accuracy`."""
     passes = 0
-    cold = start is None
-    if start is None:
-        start, passes = scaled_start(c, a, b, weight)
-    scaling = Scaling(c, a, b, weight, start)
-    if not scaling.state.error < 0.5 * total(a) and not cold:  # a start worse than none
-        start, passes = scaled_start(c, a, b, weight)
-        passes += scaling.passes
-        scaling = Scaling(c, a, b, weight, start)
-    # The marginal error at which to look; what a look shows sets the next one.
-    xp = namespace(c)
-    aim = accuracy / (float(xp.max(scaling.v) - xp.min(scaling.v)) + 10.0 * weight)
+
+    def scaled(newton_from: float | None) -> Scaling:
+        nonlocal passes
+        v, more = scaled_start(
+            lambda t, v: Scaling(c, a, b, t, v, newton_from),
+            namespace(c).zeros_like(b),
+            height=height_of(c),
+            mass=total(a),
+            weight=weight,
+        )
+        passes += more
+        return Scaling(c, a, b, weight, v, newton_from)
+
+    scaling = scaled(None) if start is None else Scaling(c, a, b, weight, start)
+    if start is not None and not scaling.state.error < 0.5 * total(a):  # worse than none
+        passes = scaling.passes
+        scaling = scaled(None)
     path_is_left = scaling.newton_from < math.inf
-    allowed = min(max_passes, PATH_AFTER + b.shape[0]) if path_is_left else max_passes
-    while True:
-        scaling.iterate(aim, allowed)
-        (plan, cost, value), bound = scaling.rounded(), scaling.state.dual
-        gap = cost + value - bound
-        if gap <= accuracy or scaling.stuck or not scaling.state.error > 0.0 or deadline.passed():
-            break
-        if scaling.passes < allowed:
-            aim = 0.5 * scaling.state.error * min(1.0, accuracy / gap)
-        elif path_is_left:  # the start was too far away for an entropy as small as this
-            path_is_left = False
-            allowed = max_passes
-            start, more = newton_path(c, a, b, weight)
-            passes += more + scaling.passes
-            scaling = Scaling(c, a, b, weight, start, newton_from=0)
-        else:
-            break
-    passes += scaling.passes
-    return Entropic(plan, value, bound, passes, scaling.potentials, scaling.magnitude)
+    allowed = min(MAX_PASSES, PATH_AFTER + b.shape[0]) if path_is_left else MAX_PASSES
+    found = scaling.solve(accuracy, allowed)
+    if path_is_left and found.gap > accuracy and scaling.passes >= allowed:
+        # the start was too far away for an entropy as small as this
+        passes += scaling.passes
+        scaling = scaled(0)
+        found = scaling.solve(accuracy, MAX_PASSES)
+    return found.answer._replace(inner_iterations=passes + scaling.passes)
 
 
 def height_of(c: Array) -> float:
@@ -135,40 +118,6 @@ def finite_height(lowest: float, highest: float) -> float:
             "such as 1e10"
         )
     return height
-
-
-def scaled_start(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, int]:
-    """A column potential from larger entropies, each a quarter of the last. A cold start at a small
-    entropy would be very slow.
-    """
-    xp = namespace(c)
-    v = xp.zeros_like(b)
-    passes = 0
-    t = height_of(c) / 20.0
-    while t > 2.0 * weight and not deadline.passed():
-        scaling = Scaling(c, a, b, t, v)
-        scaling.iterate(0.01 * total(a), 50)
-        v = scaling.potentials.v
-        passes = passes + scaling.passes
-        t *= 0.25
-    return v, passes
-
-
-def newton_path(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, int]:
-    """A column potential from larger entropies, each half of the last, by Newton's method. It is
-    slow, but it gets there.
-    """
-    v = namespace(c).zeros_like(b)
-    passes = 0
-    most = 20 * (1 + b.shape[0] // NEWTON_COLUMNS)
-    t = height_of(c) / 20.0
-    while t > weight and not deadline.passed():
-        scaling = Scaling(c, a, b, t, v, newton_from=0)
-        scaling.iterate(1e-3 * total(a), most)
-        v = scaling.potentials.v
-        passes = passes + scaling.passes
-        t *= 0.5
-    return v, passes
 
 
 def normalised_rows(exponent: Array, a: Array) -> tuple[Array, Array]:
@@ -250,12 +199,9 @@ class Scaling(AcceleratedScaling):
 
     def lifted_columns(self) -> Array:
         """A column update in the log domain, for columns whose entries the kernel has lost."""
-        xp = namespace(self.v)
-        exponent = (self.u[:, None] - self.c) / self.weight
-        top = xp.max(exponent, axis=0)
-        sums = xp.sum(xp.exp(exponent - top[None, :]), axis=0)
         self.passes += 1
-        return self.weight * (self.log_b - xp.log(sums) - top)
+        log_sums = log_sum_exp((self.u[:, None] - self.c) / self.weight, axis=0)
+        return self.weight * (self.log_b - log_sums)
 
     def evaluate(self, x: Array) -> ScalingState:
         xp = namespace(x)
@@ -316,10 +262,8 @@ class Scaling(AcceleratedScaling):
 
     @property
     def potentials(self) -> Potentials:
-        xp = namespace(self.v)
-        return Potentials(
-            self.u + self.weight * xp.log(self.state.rows), self.v + self.weight * self.state.x
-        )
+        u = self.u + self.weight * namespace(self.u).log(self.state.rows)
+        return Potentials(u, self.potential)
 
     @property
     def magnitude(self) -> float:
@@ -332,29 +276,27 @@ class Scaling(AcceleratedScaling):
         )
         return dot(self.a, size(u)) + dot(self.b, size(v)) + logarithms
 
-    def rounded(self) -> tuple[Array, float, float]:
-        """The scaled kernel as a plan of exact marginals, with its cost and entropy term, in one
+    def certified(self) -> Certified:
+        """The scaled kernel as a plan of exact marginals, with its cost and entropy term in one
         pass.
-
-        This is the rounding of Altschuler, Weed and Rigollet (NIPS 2017). Its row part is done
-        already. Heavy columns shrink, and the missing mass is spread by a rank-one term.
         """
         xp = namespace(self.v)
         state = self.state
-        shrink = self.b / xp.maximum(state.columns, self.b)
-        scaling = xp.exp(state.x) * shrink
-        short_a = at_least(0.0, self.a - state.rows * (self.K @ scaling))
-        short_b = at_least(0.0, self.b - state.columns * shrink)
-        missing = total(short_b)
-        spread = short_b / (missing or 1.0)
+        rescaled = Rescaled.of(
+            self.K,
+            self.a,
+            self.b,
+            by_row=state.rows,
+            by_column=xp.exp(state.x),
+            columns=state.columns,
+        )
         plan = xp.empty_like(self.K)
         cost = 0.0
         entropy = 0.0
-        for rows in row_blocks(self.K):
-            part = self.K[rows] * scaling[None, :]
-            part *= state.rows[rows][:, None]
-            part += short_a[rows][:, None] * spread[None, :]
+        for rows, part in rescaled.blocks(self.K):
             plan[rows] = part
             cost += dot(self.c[rows], part)
             entropy += dot(part, log_or_least(part))
-        return plan, cost, self.weight * entropy
+        value = self.weight * entropy
+        answer = Answer(plan, state.dual, value, warm=self.potentials, magnitude=self.magnitude)
+        return Certified(answer, cost + value - state.dual)

@@ -7,19 +7,18 @@ from typing import Any
 from condgrad.arrays import (
     Array,
     Space,
-    at_least,
     dot,
     host,
     like,
     namespace,
-    row_blocks,
-    smallest,
     total,
 )
 from condgrad.arrays.inputs import floating
 from condgrad.problem import Answer, Set
+from condgrad.rounding import SAME_MASS
 from condgrad.sets import sinkhorn
 from condgrad.sets.linprog import ENGINES
+from condgrad.sets.marginals import Rescaled, kept_share
 
 
 class Transport(Set):
@@ -61,8 +60,7 @@ class Transport(Set):
                 raise ValueError(f"{name} must hold weights >= 0, got {lowest:g} among them")
         mass_a = total(self.a)
         mass_b = total(self.b)
-        # weights that were once float32 differ by this much
-        if abs(mass_a - mass_b) > 1e-6 * max(mass_a, mass_b):
+        if abs(mass_a - mass_b) > SAME_MASS * max(mass_a, mass_b):
             raise ValueError(
                 f"a and b must have the same mass: a sums to {mass_a:.12g}, b to {mass_b:.12g}"
             )
@@ -97,22 +95,14 @@ class Transport(Set):
         xp = namespace(plan)
         a = like(self.a, plan)
         b = like(self.b, plan)
-
-        def shrink(have: Array, want: Array) -> Array:
-            return want / at_least(smallest(have), xp.maximum(have, want))
-
-        by_row = shrink(xp.sum(plan, axis=1), a)
+        by_row = kept_share(xp.sum(plan, axis=1), a)
         columns = plan.T @ by_row
-        by_column = shrink(columns, b)
-        short_a = at_least(0.0, a - by_row * (plan @ by_column))
-        short_b = at_least(0.0, b - by_column * columns)
-        missing = total(short_b)
-        spread = short_b / (missing or 1.0)
+        rescaled = Rescaled.of(
+            plan, a, b, by_row=by_row, by_column=xp.ones_like(b), columns=columns
+        )
         result = xp.empty_like(plan)
-        for rows in row_blocks(plan):
-            result[rows] = plan[rows] * by_column[None, :]
-            result[rows] *= by_row[rows][:, None]
-            result[rows] += short_a[rows][:, None] * spread[None, :]
+        for rows, part in rescaled.blocks(plan):
+            result[rows] = part
         return result
 
     def entropic_argmin(
@@ -126,15 +116,7 @@ class Transport(Set):
         columns = b > 0
         start = None if warm is None else warm.v
         if bool(xp.all(rows)) and bool(xp.all(columns)):
-            result = sinkhorn.solve(c, a, b, weight, start=start, accuracy=accuracy)
-            return Answer(
-                result.plan,
-                result.bound,
-                result.value,
-                result.passes,
-                result.potentials,
-                result.magnitude,
-            )
+            return sinkhorn.solve(c, a, b, weight, start=start, accuracy=accuracy)
         plan = xp.zeros_like(c)
         u = xp.full_like(a, -xp.inf)
         v = xp.full_like(b, -xp.inf)
@@ -145,11 +127,10 @@ class Transport(Set):
         columns = xp.nonzero(columns)[0]
         part = c[rows, :][:, columns]
         start = None if start is None else start[columns]
-        result = sinkhorn.solve(part, a[rows], b[columns], weight, start=start, accuracy=accuracy)
-        plan[rows[:, None], columns[None, :]] = result.plan
-        u[rows], v[columns] = result.potentials
-        potentials = sinkhorn.Potentials(u, v)
-        return Answer(plan, result.bound, result.value, result.passes, potentials, result.magnitude)
+        found = sinkhorn.solve(part, a[rows], b[columns], weight, start=start, accuracy=accuracy)
+        plan[rows[:, None], columns[None, :]] = found.point
+        u[rows], v[columns] = found.warm
+        return found._replace(point=plan, warm=sinkhorn.Potentials(u, v))
 
     def linear_argmin(self, c: Array) -> Answer:
         """The transport problem without a regulariser, by linear programming. The bound is the

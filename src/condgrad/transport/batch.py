@@ -29,14 +29,28 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from condgrad import _checks, deadline
-from condgrad.arrays import Array, double, host, is_torch, like, namespace, on_device, smallest
+from condgrad.arrays import (
+    Array,
+    at_least,
+    double,
+    host,
+    is_torch,
+    like,
+    namespace,
+    on_device,
+    precision,
+    smallest,
+)
 from condgrad.arrays.inputs import floating
-from condgrad.certificate import NULL_SHARE
+from condgrad.certificate import NULL_SHARE, rounding_noise
 from condgrad.errors import NotFiniteError
 from condgrad.result import Status
-from condgrad.rounding import ROUNDING_UNITS
+from condgrad.rounding import SAME_MASS
+from condgrad.search.backtracking import ARMIJO_FRACTION
+from condgrad.sets.marginals import kept_share
 from condgrad.streamed_plan import zeros
 from condgrad.transport.forbidden import (
+    TIGHTER,
     Usable,
     barrier_above,
     moved_onto,
@@ -53,26 +67,21 @@ SIZE_STEP = 2.0
 of 5 to 50 points take 0.29 s. They take 0.42 s with 1.5, because there are more groups, and 0.36 s
 with 2.5, because there is more padding.
 """
-BARRIER_TIGHTER = 0.01
-"""If costs have a barrier, the tolerance is multiplied by this, because a barrier enlarges the
-scale.
-"""
 STAGE_FACTOR = 0.25
 """Each stage of the path multiplies the entropy by this."""
 STAGE_ERROR = 0.05
 """A stage ends once at most this part of the mass is in wrong columns."""
-LEAST_LIFT, RAISED, LOWERED = 1e-11, 100.0, 0.1
+LEAST_LIFT, LIFT_FALL = 1e-11, 0.1
 """A share of the weights b is added to the curvature, since plans that fall apart into blocks have
-almost none between these. The share is at least the first number. It is multiplied by the second
-after a step that had to be cut, and by the third after a full step.
+almost none between these. The share is at least the first number. It grows after a step that had to
+be cut, and is multiplied by the second number after a full step.
 """
 FARTHEST = 20.0
 """A step moves a potential by at most this many entropies. Farther away the curvature says nothing.
 """
-SUFFICIENT, SHORTER, SHORTEST = 1e-4, 0.25, 1e-7
-"""A step must gain at least the first part of what its slope promises. Otherwise it is multiplied
-by the second number. A problem is stuck if a step is shorter than the third and gains too little.
-"""
+SHORTEST = 1e-7
+"""A shorter step counts as 0."""
+NUMBERS = ("value", "lower_bound", "scale")
 TRIES = 8
 """A problem counts as stalled after this many rounded plans that were not good enough."""
 
@@ -148,16 +157,9 @@ class BatchResult:
                 return tuple(itertools.compress(values, on_host))
             return values[chosen]
 
-        return BatchResult(
-            of_each(self.plan),
-            self.value[chosen],
-            self.lower_bound[chosen],
-            self.scale[chosen],
-            of_each(self.u),
-            of_each(self.v),
-            self.iterations[on_host],
-            self.status[on_host],
-        )
+        arrays = {name: of_each(getattr(self, name)) for name in ("plan", *NUMBERS, "u", "v")}
+        counts = self.iterations[on_host]
+        return BatchResult(**arrays, iterations=counts, status=self.status[on_host])
 
     def __len__(self) -> int:
         return len(self.status)
@@ -281,7 +283,7 @@ class Batch:
             around[j] = usable
         relaxed = replace(self, C=C, b=b)
         # a barrier enlarges the scale that a tolerance is of
-        result = relaxed._of_finite_costs(BARRIER_TIGHTER * tol, max_iter)
+        result = relaxed._of_finite_costs(TIGHTER * tol, max_iter)
         for j, usable in around.items():
             relaxed._move_onto(usable, j, result)
         within = host(result.gap <= tol * result.scale) > 0
@@ -378,16 +380,11 @@ class MixedBatch:
             of_all["plan"][j] = of_all["plan"][j][:n, :m]
             of_all["u"][j] = of_all["u"][j][:n]
             of_all["v"][j] = of_all["v"][j][:m]
-        return BatchResult(
-            tuple(of_all["plan"]),
-            xp.stack(list(map(xp.asarray, of_all["value"]))),
-            xp.stack(list(map(xp.asarray, of_all["lower_bound"]))),
-            xp.stack(list(map(xp.asarray, of_all["scale"]))),
-            tuple(of_all["u"]),
-            tuple(of_all["v"]),
-            np.array(of_all["iterations"]),
-            np.array(of_all["status"], dtype=object),
-        )
+        numbers = {name: xp.stack(list(map(xp.asarray, of_all[name]))) for name in NUMBERS}
+        arrays = {name: tuple(of_all[name]) for name in ("plan", "u", "v")}
+        iterations = np.array(of_all["iterations"])
+        status = np.array(of_all["status"], dtype=object)
+        return BatchResult(**numbers, **arrays, iterations=iterations, status=status)
 
 
 def _different_sizes(cost: Any, a: Any, b: Any, entropy: Any) -> MixedBatch | None:
@@ -485,7 +482,7 @@ def _same_mass(a: Array, b: Array) -> Array:
     mass_a = xp.sum(a, axis=1)
     mass_b = xp.sum(b, axis=1)
     off = (
-        (xp.abs(mass_a - mass_b) > 1e-6 * xp.maximum(mass_a, mass_b))
+        (xp.abs(mass_a - mass_b) > SAME_MASS * xp.maximum(mass_a, mass_b))
         | (mass_a <= 0.0)
         | (mass_b <= 0.0)
     )
@@ -522,7 +519,7 @@ def _solve(
     """In groups, on a CPU over threads."""
     k, n, m = C.shape
     group = max(1, (TOGETHER_ON_DEVICE if on_device(C) else TOGETHER) // (n * m))
-    answers = Answers.empty(C, a, b)
+    answers = _unanswered(C, a, b)
 
     def solve_group(first: int) -> None:
         chosen = slice(first, min(first + group, k))
@@ -532,7 +529,7 @@ def _solve(
         ascend(problems, answers, tol, max_iter)
 
     _over_threads(solve_group, list(range(0, k, group)), on_device(C))
-    return answers.result()
+    return answers
 
 
 def _over_threads(work: Callable[[int], None], groups: list[int], device: bool) -> None:
@@ -551,45 +548,21 @@ def _over_threads(work: Callable[[int], None], groups: list[int], device: bool) 
             done.result()
 
 
-@dataclass
-class Answers:
-    """Where each problem's answer is written."""
-
-    plan: Array
-    value: Array
-    lower_bound: Array
-    scale: Array
-    u: Array
-    v: Array
-    iterations: Array
-    status: Any
-
-    @classmethod
-    def empty(cls, C: Array, a: Array, b: Array) -> Answers:
-        xp = namespace(C)
-        k = C.shape[0]
-        device = array_api_compat.device(C)
-
-        def numbers(*shape: int) -> Array:
-            return xp.zeros(shape, dtype=xp.float64, device=device)
-
-        value = numbers(k) + math.inf
-        bound = numbers(k) - math.inf
-        status = np.full(k, Status.STALLED, dtype=object)
-        iterations = np.zeros(k, dtype=np.int64)
-        return cls(
-            numbers(*C.shape),
-            value,
-            bound,
-            numbers(k),
-            xp.zeros_like(a),
-            xp.zeros_like(b),
-            iterations,
-            status,
-        )
-
-    def result(self) -> BatchResult:
-        return BatchResult(**{field.name: getattr(self, field.name) for field in fields(self)})
+def _unanswered(C: Array, a: Array, b: Array) -> BatchResult:
+    """Where the answer of each problem will be written."""
+    xp = namespace(C)
+    k = C.shape[0]
+    nothing = zeros(C, k)
+    return BatchResult(
+        zeros(C, *C.shape),
+        nothing + math.inf,
+        nothing - math.inf,
+        nothing,
+        xp.zeros_like(a),
+        xp.zeros_like(b),
+        np.zeros(k, dtype=np.int64),
+        np.full(k, Status.STALLED, dtype=object),
+    )
 
 
 @dataclass
@@ -629,8 +602,8 @@ class Problems:
         height = xp.max(C.reshape(k, -1), axis=1) - xp.min(C.reshape(k, -1), axis=1)
         null_size = xp.abs(cost) + xp.abs(entropy_term)
         null_size = xp.where(xp.isfinite(null_size), null_size, 0.0)  # as in `minimize`
-        stage = xp.maximum(one, 0.25 * height / entropy)
-        aim = tol * null_size / (height + 10.0 * entropy)
+        stage = xp.maximum(one, STAGE_FACTOR * height / entropy)
+        aim = tol * null_size / (height + entropy)
         return cls(
             C=C,
             a=a,
@@ -655,7 +628,7 @@ class Problems:
 
     def only(self, chosen: Array) -> Problems:
         """Those where `chosen` holds."""
-        return Problems(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
+        return _only(self, chosen)
 
     @property
     def mass(self) -> Array:
@@ -697,8 +670,8 @@ def newton_direction(problems: Problems, point: Point, entropy: Array) -> Array:
     a = problems.a
     b = problems.b
     # in units of sqrt(b), which makes all diagonal entries near 1
-    by_row = xp.where(a > 0.0, a, 1.0) ** -0.5
-    by_column = xp.where(b > 0.0, b, 1.0) ** -0.5
+    by_row = 1.0 / xp.sqrt(xp.where(a > 0.0, a, 1.0))
+    by_column = 1.0 / xp.sqrt(xp.where(b > 0.0, b, 1.0))
     scaled = point.S * by_row[:, :, None] * by_column[:, None, :]
     columns = point.columns * by_column
     matrix = _turned(scaled) @ scaled
@@ -722,7 +695,7 @@ def _terms(C: Array, plan: Array, entropy: Array) -> tuple[Array, Array]:
     return xp.sum(C * plan, axis=(1, 2)), entropy * xp.sum(logarithms, axis=(1, 2))
 
 
-def ascend(problems: Problems, answers: Answers, tol: float, max_iter: int) -> None:
+def ascend(problems: Problems, answers: BatchResult, tol: float, max_iter: int) -> None:
     """Newton's method for all problems of a group; writes the answers."""
     problems = problems.only(problems.aim >= 0.0)
     if len(problems) == 0:
@@ -733,16 +706,16 @@ def ascend(problems: Problems, answers: Answers, tol: float, max_iter: int) -> N
         trial = problems.v + problems.step[:, None] * problems.direction
         point = Point.at(problems, trial, entropy)
         noise = _noise(problems, point, trial, entropy)
-        promised = problems.dual + SUFFICIENT * problems.step * problems.slope
+        promised = problems.dual + ARMIJO_FRACTION * problems.step * problems.slope
         good = point.dual >= promised - noise
         problems.v = xp.where(good[:, None], trial, problems.v)
         error = xp.sum(xp.abs(problems.b - point.columns), axis=1)
         last = problems.stage == 1.0
         stuck = ~good & (problems.step < SHORTEST)
         cut = problems.step < 1.0
-        lift = problems.lift * xp.where(cut, RAISED, LOWERED)
+        lift = problems.lift * xp.where(cut, 1.0 / LIFT_FALL, LIFT_FALL)
         problems.lift = xp.where(good, xp.clip(lift, LEAST_LIFT, 1.0), problems.lift)
-        problems.step = xp.where(good, 1.0, SHORTER * problems.step)
+        problems.step = xp.where(good, 1.0, 0.5 * problems.step)
         out_of_time = deadline.passed()
         if iteration == max_iter or out_of_time:
             # the bound is that of the true entropy, wherever on its path a problem is
@@ -760,10 +733,8 @@ def ascend(problems: Problems, answers: Answers, tol: float, max_iter: int) -> N
         done = xp.zeros_like(look)
         if bool(xp.any(look)):
             chosen = problems.only(look)
-            certified = certify(
-                chosen, _chosen(point, look), answers, tol, iteration, Status.STALLED
-            )
-            problems.aim[look] = 0.3 * error[look]
+            certified = certify(chosen, _only(point, look), answers, tol, iteration, Status.STALLED)
+            problems.aim[look] = 0.5 * error[look]
             problems.tries[look] += 1.0
             done[look] = certified
             done = done | (look & (stuck | (problems.tries >= TRIES)))
@@ -789,7 +760,7 @@ def ascend(problems: Problems, answers: Answers, tol: float, max_iter: int) -> N
 
 
 def _noise(problems: Problems, point: Point, v: Array, entropy: Array) -> Array:
-    """What rounding errors may have done to the dual: a few units of its terms before they cancel."""
+    """What rounding errors may have done to the dual."""
     xp = namespace(v)
     k, n, m = problems.C.shape
     terms = xp.sum(problems.a * xp.abs(point.u), axis=1) + xp.sum(problems.b * xp.abs(v), axis=1)
@@ -798,18 +769,18 @@ def _noise(problems: Problems, point: Point, v: Array, entropy: Array) -> Array:
     )
     # as in `certificate.subnormal_size`
     subnormal = smallest(v) * (n * m + problems.mass)
-    unit = ROUNDING_UNITS * float(xp.finfo(xp.float64).eps)
-    return unit * terms + unit * problems.mass * exponents + unit * subnormal
+    return rounding_noise(precision(v), terms, problems.mass * exponents, subnormal)
 
 
-def _chosen(point: Point, chosen: Array) -> Point:
-    return Point(**{field.name: getattr(point, field.name)[chosen] for field in fields(point)})
+def _only(record: Any, chosen: Array) -> Any:
+    """The same record of some problems."""
+    return type(record)(*(getattr(record, field.name)[chosen] for field in fields(record)))
 
 
 def certify(
     problems: Problems,
     point: Point,
-    answers: Answers,
+    answers: BatchResult,
     tol: float,
     iteration: int,
     otherwise: Status,
@@ -820,14 +791,9 @@ def certify(
     xp = namespace(point.S)
     a = problems.a
     b = problems.b
-    plan = (
-        point.S
-        * (b / xp.where(point.columns > b, point.columns, xp.where(b > 0.0, b, 1.0)))[:, None, :]
-    )
-    row_rest = a - xp.sum(plan, axis=2)
-    column_rest = b - xp.sum(plan, axis=1)
-    row_rest = xp.where(row_rest > 0.0, row_rest, 0.0)
-    column_rest = xp.where(column_rest > 0.0, column_rest, 0.0)
+    plan = point.S * kept_share(point.columns, b)[:, None, :]
+    row_rest = at_least(0.0, a - xp.sum(plan, axis=2))
+    column_rest = at_least(0.0, b - xp.sum(plan, axis=1))
     rest = xp.sum(row_rest, axis=1)
     plan += (
         row_rest[:, :, None] * (column_rest / xp.where(rest > 0.0, rest, 1.0)[:, None])[:, None, :]

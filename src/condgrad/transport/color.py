@@ -25,6 +25,18 @@ XYZ = np.array(
 )
 """The matrix from linear sRGB to CIE XYZ, white D65."""
 WHITE = XYZ.sum(axis=1)
+CHANNELS = 3
+GAMMA, OFFSET, DARK, STEEP = 2.4, 0.055, 0.04045, 12.92
+"""sRGB: a power of `OFFSET` more than the value, below `DARK` a line of slope 1/`STEEP` instead."""
+CUBE_FROM = 6.0 / 29.0
+"""CIE Lab: cube roots, below this one their tangent instead."""
+TANGENT = 3.0 * CUBE_FROM * CUBE_FROM
+TANGENT_FROM = CUBE_FROM / 1.5
+"""The slope of the cube there, and the root where the tangent is 0."""
+BLACK = 0.16
+"""How far lightness begins below 0."""
+RED, BLUE = 5.0, 2.0
+"""What the two differences of Lab are multiplied by."""
 FULL = {
     np.dtype(np.uint8): 255.0,
     np.dtype(np.uint16): 65535.0,
@@ -281,10 +293,12 @@ class ColorSpline:
         basis = free @ (modes[:, kept] / np.sqrt(energy[kept]))
         count = basis.shape[1]
         design = np.column_stack([np.ones(len(Z)), Z, -cdist(Z, knots) @ basis])
-        penalties = np.sqrt(len(Z) * np.array([0.0] + 3 * [DAMPING] + count * [STIFFNESS]))
-        wanted = np.vstack([Y, np.zeros((4 + count, 3))])
+        affine = 1 + CHANNELS
+        weights = np.repeat([0.0, DAMPING, STIFFNESS], [1, CHANNELS, count])
+        penalties = np.sqrt(len(Z) * weights)
+        wanted = np.vstack([Y, np.zeros((affine + count, CHANNELS))])
         fitted, *_ = np.linalg.lstsq(np.vstack([design, np.diag(penalties)]), wanted, rcond=None)
-        return cls(center, unit, knots, fitted[0], fitted[1:4], basis @ fitted[4:])
+        return cls(center, unit, knots, fitted[0], fitted[1:affine], basis @ fitted[affine:])
 
     def __call__(self, X: Any) -> Any:
         Z = (X - self.center) / self.unit
@@ -306,13 +320,13 @@ def _stretch(moved: Any, palette: Any) -> tuple[Any, Any]:
 def _table(new_colors: Any, *, grey: bool) -> Any:
     """New sRGB colours on a grid of the cube of old ones."""
     axis = np.linspace(0.0, 1.0, CUBE)
-    old = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
+    old = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, CHANNELS)
     lab = np.concatenate(
         [new_colors(lab_of(old[begin : begin + BLOCK])) for begin in range(0, len(old), BLOCK)]
     )
     if grey:
         lab[:, 1:] = 0.0
-    return srgb_of(lab).reshape(CUBE, CUBE, CUBE, 3)
+    return srgb_of(lab).reshape(CUBE, CUBE, CUBE, CHANNELS)
 
 
 def _repainted(image: Any, table: Any, smooth: float) -> Any:
@@ -322,15 +336,13 @@ def _repainted(image: Any, table: Any, smooth: float) -> Any:
     full = FULL[image.dtype]
     grey = image.ndim == 2
     result = image.copy()
-    moves = (
-        np.empty((*image.shape[:2], 1 if grey else 3), dtype=np.float32) if smooth > 0.0 else None
-    )
+    count = 1 if grey else CHANNELS
+    moves = np.empty((*image.shape[:2], count), dtype=np.float32) if smooth > 0.0 else None
     for rows in _blocks(image):
         old = _three_channels(image[rows]) / full
         places = (CUBE - 1) * np.moveaxis(old, -1, 0)
-        channels = range(1 if grey else 3)
         new = np.stack(
-            [map_coordinates(table[..., c], places, order=1, mode="nearest") for c in channels],
+            [map_coordinates(table[..., c], places, order=1, mode="nearest") for c in range(count)],
             axis=-1,
         )
         if moves is not None:
@@ -341,10 +353,10 @@ def _repainted(image: Any, table: Any, smooth: float) -> Any:
         old = _three_channels(image) / full
         lightness = lab_of(old)[..., 0]
         change = np.stack(
-            [_edge_preserving(lightness, moves[..., c], smooth) for c in range(moves.shape[2])],
+            [_edge_preserving(lightness, moves[..., c], smooth) for c in range(count)],
             axis=-1,
         )
-        _put(result, slice(None), old[..., : change.shape[2]] + change, full)
+        _put(result, slice(None), old[..., :count] + change, full)
     return result
 
 
@@ -354,7 +366,7 @@ def _put(result: Any, rows: slice, colors: Any, full: float) -> None:
     if result.ndim == 2:
         result[rows] = values[..., 0].astype(result.dtype)
     else:
-        result[rows, :, :3] = values.astype(result.dtype)
+        result[rows, :, :CHANNELS] = values.astype(result.dtype)
 
 
 def _edge_preserving(guide: Any, values: Any, radius: float) -> Any:
@@ -376,22 +388,23 @@ def _edge_preserving(guide: Any, values: Any, radius: float) -> Any:
 
 def lab_of(srgb: Any) -> Any:
     """CIE Lab, in hundreds of its units, of sRGB values from 0 to 1."""
-    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    powers = ((srgb + OFFSET) / (1.0 + OFFSET)) ** GAMMA
+    linear = np.where(srgb <= DARK, srgb / STEEP, powers)
     t = (linear @ XYZ.T) / WHITE
-    x, y, z = np.moveaxis(
-        np.where(t > (6 / 29) ** 3, np.cbrt(t), t / (3 * (6 / 29) ** 2) + 4 / 29), -1, 0
-    )
-    return np.stack([1.16 * y - 0.16, 5.0 * (x - y), 2.0 * (y - z)], axis=-1)
+    roots = np.cbrt(t)
+    x, y, z = np.moveaxis(np.where(roots > CUBE_FROM, roots, t / TANGENT + TANGENT_FROM), -1, 0)
+    return np.stack([(1.0 + BLACK) * y - BLACK, RED * (x - y), BLUE * (y - z)], axis=-1)
 
 
 def srgb_of(lab: Any) -> Any:
     """sRGB values from 0 to 1 of Lab colours in hundreds; what no screen shows is clipped."""
     lightness, a, b = np.moveaxis(lab, -1, 0)
-    y = (lightness + 0.16) / 1.16
-    f = np.stack([y + a / 5.0, y, y - b / 2.0], axis=-1)
-    t = np.where(f > 6 / 29, f**3, 3 * (6 / 29) ** 2 * (f - 4 / 29))
+    y = (lightness + BLACK) / (1.0 + BLACK)
+    roots = np.stack([y + a / RED, y, y - b / BLUE], axis=-1)
+    t = np.where(roots > CUBE_FROM, roots * roots * roots, TANGENT * (roots - TANGENT_FROM))
     linear = np.clip((t * WHITE) @ np.linalg.inv(XYZ).T, 0.0, 1.0)
-    return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    powers = (1.0 + OFFSET) * linear ** (1.0 / GAMMA) - OFFSET
+    return np.where(linear <= DARK / STEEP, STEEP * linear, powers)
 
 
 def _blocks(image: Any) -> Iterator[slice]:
@@ -401,12 +414,14 @@ def _blocks(image: Any) -> Iterator[slice]:
 
 
 def _three_channels(pixels: Any) -> Any:
-    return np.repeat(pixels[..., None], 3, axis=-1) if pixels.ndim == 2 else pixels[..., :3]
+    if pixels.ndim == 2:
+        return np.repeat(pixels[..., None], CHANNELS, axis=-1)
+    return pixels[..., :CHANNELS]
 
 
 def _checked_image(name: str, image: Any) -> Any:
     image = np.asarray(image)
-    shaped = image.ndim == 2 or (image.ndim == 3 and image.shape[2] in (3, 4))
+    shaped = image.ndim == 2 or image.shape[2:] in ((CHANNELS,), (CHANNELS + 1,))
     if image.dtype not in FULL or not shaped or image.size == 0:
         raise ValueError(
             f"{name} must be an array of uint8, uint16 or floats, of shape (height, width) or (height, width, 3 or 4), "
@@ -421,11 +436,11 @@ def _checked_image(name: str, image: Any) -> Any:
 
 def _sample(image: Any, samples: int, rng: np.random.Generator) -> Any:
     """Lab colours of some pixels, of those that can be seen where the image says so."""
-    pixels = _three_channels(image).reshape(-1, 3)
+    pixels = _three_channels(image).reshape(-1, CHANNELS)
     count = len(pixels)
     visible = None
-    if image.ndim == 3 and image.shape[2] == 4 and image[..., 3].any():
-        visible = np.flatnonzero(image[..., 3])
+    if image.shape[2:] == (CHANNELS + 1,) and image[..., CHANNELS].any():
+        visible = np.flatnonzero(image[..., CHANNELS])
         count = len(visible)
     chosen = rng.choice(count, size=min(samples, count), replace=False)
     return lab_of(pixels[chosen if visible is None else visible[chosen]] / FULL[image.dtype])

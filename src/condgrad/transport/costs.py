@@ -11,6 +11,7 @@ from typing import Any
 
 from condgrad.arrays import Array, at_least, double, double_like, is_torch, namespace
 from condgrad.arrays.inputs import floating
+from condgrad.memory import NUMBER
 from condgrad.streamed_plan import Blocks, UnformedCost
 
 
@@ -36,7 +37,7 @@ class PointCost(ABC):
     def bytes(self) -> int:
         """The size in bytes of the array of costs."""
         n, m = self.shape
-        return 8 * n * m
+        return NUMBER * n * m
 
     def dense(self) -> Array:
         """The array of costs."""

@@ -242,6 +242,9 @@ class DivergenceLoss:
             same = same and last.problem[1].on.a.device == X.device
             start = last.potentials if same else None
         options = LossOptions(
+            "transport.divergence_loss",
+            self.entropy,
+            (),
             self.method,
             self.tol,
             self.max_iter,
@@ -250,7 +253,6 @@ class DivergenceLoss:
             start,
             from_itself=which != "between",
         )
-        parts = (X, Y, of_X, of_Y, None, self.entropy, (), options)
-        found = differentiable(*parts, "transport.divergence_loss")
+        found = differentiable(X, Y, of_X, of_Y, None, options)
         self._last[which] = found.result
         return found.loss

@@ -14,21 +14,17 @@ from condgrad.certificate import Iterate, Terms, linearised
 from condgrad.loop import run
 from condgrad.methods.certified_point import Tally
 from condgrad.result import Result
-from condgrad.sets.anderson import largest_log_scaling
 from condgrad.sets.sinkhorn import Potentials, normalised_rows
 from condgrad.stopping import RelativeGap
 from condgrad.transport.costs import PointCost
 from condgrad.transport.solve import TransportResult
+from condgrad.transport.starts import SELF_ACCURACY, averaged
 
 ROUNDS = 6
 """Sinkhorn's algorithm is asked for more accuracy this many times. Then another method is tried."""
-FIRST_SHARE, NEXT_SHARE = 0.3, 0.1
+FIRST_SHARE, NEXT_SHARE = 0.5, 0.1
 """The first round aims at the first share of the requested gap. Each later round multiplies its aim
 by the second number.
-"""
-SELF_ITERATIONS = 60
-"""The largest number of averaged iterations of transport from a measure to itself. Each halves the
-error.
 """
 SELF_SHARE = 1e-2
 """These iterations end at an error of this share of the tolerance, because the gap is of the order
@@ -140,7 +136,7 @@ def _run(
     size = Terms(f.at(null).value, g.value(null)).size
     with deadline.within(time_limit):
         if from_itself:
-            start = _self_potentials(C, P.a, entropy, start, max(SELF_SHARE * tol, 1e-13))
+            start = _self_potentials(C, P.a, entropy, start, max(SELF_SHARE * tol, SELF_ACCURACY))
         method = Sinkhorn(f, g, FIRST_SHARE * tol * size, start)
         result = run(method, null, stop=RelativeGap(tol), max_iter=ROUNDS, null_size=size)
     return result, method.last[-1]
@@ -163,14 +159,8 @@ def _self_potentials(
         log_sums = normalised_rows((u[None, :] - C) / entropy, a)[1]
         u = 0.5 * (u + entropy * (log_a - log_sums))
     kernel = xp.exp((u[:, None] + u[None, :] - C) / entropy)
-    x = xp.zeros_like(a)
-    for _ in range(SELF_ITERATIONS):
-        change = log_a - xp.log(kernel @ xp.exp(x)) - x
-        far = float(xp.max(xp.abs(change)))
-        if not far <= largest_log_scaling(x):
-            return start
-        x = x + 0.5 * change
-        if far <= accuracy or deadline.passed():
-            break
+    x = averaged(lambda x: log_a - xp.log(kernel @ xp.exp(x)) - x, xp.zeros_like(a), accuracy)
+    if x is None:
+        return start
     u = u + entropy * x
     return Potentials(u, u)

@@ -34,21 +34,21 @@ from condgrad.arrays import Array, double, host, like, namespace, precision, tot
 from condgrad.certificate import Terms
 from condgrad.errors import InfeasibleError
 from condgrad.result import Status
+from condgrad.rounding import SAME_MASS
 from condgrad.sets import Transport
 from condgrad.stopping import RelativeGap
 from condgrad.streamed_plan import StreamedMatrix, StreamedPlan, tiles
 from condgrad.transport.costs import BlockCost
 
-SAME_MASS, SAME_MASS_FLOAT32 = 1e-12, 1e-6
+SAME_SUM = 1e-12
 """Sums of weights count as equal if they differ by less than this part of the mass."""
 NO_FLOW = 16.0
 """A pair counts as unused if its mass is below this many rounding units of the total mass."""
 STEPS_UP, ENTROPIES_UP = 10.0, 1000.0
 """A barrier is above the largest cost by the first number of ranges of the cost, plus the second
-number of entropies. exp(-746) is 0; the rest leaves room for potentials.
+number of entropies. exp(-746) is 0; the rest leaves room for potentials. The next barrier is
+`STEPS_UP` times as high.
 """
-HIGHER = 30.0
-"""After every second attempt, the barrier is multiplied by this."""
 TIGHTER = 0.1
 """After each attempt, the tolerance is multiplied by this, because the barrier enlarges the scale.
 """
@@ -103,7 +103,7 @@ def usable_pairs(allowed: np.ndarray, a: Array, b: Array, *, which: str = "") ->
 
     `which` names the problem, if it is one of several.
     """
-    same_mass = SAME_MASS if precision(a) < 1e-10 else SAME_MASS_FLOAT32
+    same_mass = SAME_SUM if precision(a) < SAME_SUM else SAME_MASS
     a = np.asarray(host(a), dtype=np.float64)
     b = np.asarray(host(b), dtype=np.float64)
     # points of one class are alike to all others, and those without weight are alike to everybody
@@ -408,7 +408,7 @@ class Avoiding:
             if answer.success or relaxed.status not in (Status.CONVERGED, Status.STALLED):
                 break
             if attempt % 2:
-                barrier *= HIGHER
+                barrier *= STEPS_UP
             wanted *= TIGHTER
             start = relaxed
         return answer
@@ -425,10 +425,13 @@ class Avoiding:
             x = like(moved_onto(cells, host(double(run.x)), finite, self.usable), run.x)
             null = like(self.usable.plan(), run.x)
             null_size = Terms.at(null, f.at(null), g).size
+        terms = Terms.at(x, f.at(x), g)
         proof = replace(
             run.certificate,
             x=x,
-            terms=Terms.at(x, f.at(x), g),
+            terms=terms,
+            # marginals that are exact but for rounding may let the value fall as far
+            lower_bound=min(run.certificate.lower_bound, terms.value),
             null_size=null_size,
             value_from="the answer on the usable pairs",
         )

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from condgrad import _checks, deadline, passes, sets, simple, smooth
 from condgrad.arrays import Array, Space, double, double_like, is_torch, namespace
 from condgrad.arrays.inputs import floating
-from condgrad.certificate import Terms, linearised
+from condgrad.certificate import NULL_SHARE, Terms, linearised
 from condgrad.loop import Callback
 from condgrad.minimize import minimize
 from condgrad.problem import Simple, Smooth
@@ -554,7 +554,7 @@ def gromov_gap(
     g_here = g.value(x)
     terms = Terms(here.value, g_here)
     null = on.start(Space.of(x))
-    scale = max(terms.size, 0.01 * Terms(f.at(null).value, g.value(null)).size)
+    scale = max(terms.size, NULL_SHARE * Terms(f.at(null).value, g.value(null)).size)
     plane = linearised(
         f,
         g,

@@ -20,6 +20,7 @@ from condgrad.arrays import (
     double_like,
     eigh_small,
     host,
+    is_formed,
     namespace,
     orthonormal,
     standard_normal,
@@ -144,6 +145,6 @@ def _oracle_plan(
     product of square sums.
     """
     gradient = f.at(g.on.start(Space.of(structure.a, shape=g.on.shape))).gradient
-    cost: Any = UnformedCost.of(left, right)
-    total = gradient + (cost if isinstance(gradient, UnformedCost) else cost.dense())
+    cost = UnformedCost.of(left, right)
+    total = gradient + (cost.dense() if is_formed(gradient) else cost)
     return g.argmin(total, accuracy=LOOSE * structure.size).point

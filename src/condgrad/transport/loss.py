@@ -17,6 +17,7 @@ from condgrad.arrays import all_finite, double_like, is_torch, largest_row_sum
 from condgrad.arrays.inputs import floating
 from condgrad.errors import require_extra
 from condgrad.result import Status
+from condgrad.rounding import SAME_MASS
 from condgrad.sets.sinkhorn import Potentials
 from condgrad.smooth import TransportLaplacian
 from condgrad.transport.costs import PointCost, SquaredEuclidean
@@ -153,9 +154,9 @@ def loss(
     >>> M.grad.round(decimals=3).tolist()
     [[0.5, 0.0], [0.0, 0.5]]
     """
-    options = LossOptions(method, tol, max_iter, time_limit, plan, start)
-    parts = (Xs, Xt, a, b, cost, entropy, regularizers, options)
-    return differentiable(*parts, "transport.loss").loss
+    asked = (method, tol, max_iter, time_limit, plan, start)
+    options = LossOptions("transport.loss", entropy, regularizers, *asked)
+    return differentiable(Xs, Xt, a, b, cost, options).loss
 
 
 def certified_loss(
@@ -198,9 +199,9 @@ def certified_loss(
     >>> found.result.lower_bound <= found.loss.item(), found.gradient_error.Xs < 1e-2
     (True, True)
     """
-    options = LossOptions(method, tol, max_iter, time_limit, plan, start)
-    parts = (Xs, Xt, a, b, cost, entropy, regularizers, options)
-    return differentiable(*parts, "transport.certified_loss")
+    asked = (method, tol, max_iter, time_limit, plan, start)
+    options = LossOptions("transport.certified_loss", entropy, regularizers, *asked)
+    return differentiable(Xs, Xt, a, b, cost, options)
 
 
 def barycentric_map(
@@ -249,10 +250,10 @@ def barycentric_map(
     >>> moved.round(decimals=3).tolist(), moved.requires_grad
     ([[3.0], [4.0]], True)
     """
-    purpose = "transport.barycentric_map"
-    options = LossOptions(method, tol, max_iter, time_limit, plan, start)
+    asked = (method, tol, max_iter, time_limit, plan, start)
+    options = LossOptions("transport.barycentric_map", entropy, regularizers, *asked)
     _checks.number("entropy", entropy, above=0.0)
-    problem = _problem(Xs, Xt, a, b, entropy, regularizers, options, purpose)
+    problem = _problem(Xs, Xt, a, b, options)
     from condgrad.transport.envelope import AppliedPlan
 
     Y = problem.Xt if values is None else _points("values", values, problem.Xs).double()
@@ -272,8 +273,11 @@ MOST_PAIRS = 16_000_000
 
 
 class LossOptions(NamedTuple):
-    """What is passed to `solve` as it is."""
+    """What is asked of a loss, on behalf of the function that `purpose` names."""
 
+    purpose: str
+    entropy: float
+    regularizers: Sequence[Regularizer]
     method: str
     tol: float
     max_iter: int
@@ -302,12 +306,10 @@ def differentiable(
     a: Tensor,
     b: Tensor,
     cost: Tensor,
-    entropy: float,
-    regularizers: Sequence[Regularizer],
     options: LossOptions,
-    purpose: str,
 ) -> CertifiedLoss:
-    """`certified_loss` on behalf of the function that `purpose` names."""
+    """`certified_loss` with these options."""
+    purpose = options.purpose
     by_cost = cost is not None
     if (Xs is None or Xt is None) is not by_cost or (by_cost and Xs is not Xt):
         raise TypeError(
@@ -319,10 +321,10 @@ def differentiable(
 
     if by_cost:
         kind = cost
-        problem = _problem_of_cost(cost, a, b, entropy, regularizers, options, purpose)
+        problem = _problem_of_cost(cost, a, b, options)
     else:
         kind = Xs
-        problem = _problem(Xs, Xt, a, b, entropy, regularizers, options, purpose)
+        problem = _problem(Xs, Xt, a, b, options)
     for name, given, weights in (("a", a, problem.a), ("b", b, problem.b)):
         if getattr(given, "requires_grad", False) and float(weights.detach().min()) <= 0.0:
             raise ValueError(
@@ -335,24 +337,15 @@ def differentiable(
         value = OptimalValue.apply(problem.Xs, problem.Xt, problem.a, problem.b, problem.solution)
     result = problem.solution.result
     plan_error = math.inf
-    if entropy > 0.0:
+    if options.entropy > 0.0:
         mass = float(problem.a.detach().sum())
-        plan_error = math.sqrt(2.0 * mass * max(result.gap, 0.0) / entropy)
+        plan_error = math.sqrt(2.0 * mass * max(result.gap, 0.0) / options.entropy)
     error = _gradient_error(problem, plan_error)
     return CertifiedLoss(value.to(kind.dtype), result, error, plan_error)
 
 
-def _problem(
-    Xs: Tensor,
-    Xt: Tensor,
-    a: Tensor,
-    b: Tensor,
-    entropy: float,
-    regularizers: Sequence[Regularizer],
-    options: LossOptions,
-    purpose: str,
-) -> _Problem:
-    require_extra("torch", extra="torch", purpose=purpose)
+def _problem(Xs: Tensor, Xt: Tensor, a: Tensor, b: Tensor, options: LossOptions) -> _Problem:
+    require_extra("torch", extra="torch", purpose=options.purpose)
     from condgrad.transport.envelope import SolvedTransport
 
     Xs, Xt = _points("Xs", Xs, None).double(), _points("Xt", Xt, Xs).double()
@@ -361,21 +354,15 @@ def _problem(
             f"Xs and Xt must have the same dimension, got {Xs.shape[1]} and {Xt.shape[1]}"
         )
     a, b = _equal_masses(_weights("a", a, Xs, 0), _weights("b", b, Xt, 0))
-    laplacians, others = _divided(regularizers, Xs.detach(), Xt.detach())
+    laplacians, others = _divided(options.regularizers, Xs.detach(), Xt.detach())
     squared = SquaredEuclidean(Xs.detach(), Xt.detach())
-    result = _solved(squared, a, b, entropy, [*laplacians, *others], options, purpose)
-    return _Problem(Xs, Xt, None, a, b, SolvedTransport(result, entropy, laplacians, others))
+    result = _solved(squared, a, b, [*laplacians, *others], options)
+    return _Problem(
+        Xs, Xt, None, a, b, SolvedTransport(result, options.entropy, laplacians, others)
+    )
 
 
-def _problem_of_cost(
-    cost: Tensor,
-    a: Tensor,
-    b: Tensor,
-    entropy: float,
-    regularizers: Sequence[Regularizer],
-    options: LossOptions,
-    purpose: str,
-) -> _Problem:
+def _problem_of_cost(cost: Tensor, a: Tensor, b: Tensor, options: LossOptions) -> _Problem:
     from condgrad.transport.envelope import SolvedTransport
 
     if not is_torch(cost):
@@ -385,10 +372,11 @@ def _problem_of_cost(
     floating("cost", cost, ndim=2, with_infinity=True)
     cost = cost.double()
     a, b = _equal_masses(_weights("a", a, cost, 0), _weights("b", b, cost, 1))
+    regularizers = options.regularizers
     if not isinstance(regularizers, list | tuple):
         raise TypeError(f"regularizers must be a list, got {regularizers!r}")
     parts = [_beside(r, cost.detach()) for r in regularizers]
-    result = _solved(cost.detach(), a, b, entropy, parts, options, purpose)
+    result = _solved(cost.detach(), a, b, parts, options)
     laplacians = tuple(part for part in parts if isinstance(part, TransportLaplacian))
     others = tuple(part for part in parts if not isinstance(part, TransportLaplacian))
     Xs = cost[:, :0].detach()
@@ -399,7 +387,9 @@ def _problem_of_cost(
     elif laplacians:  # they may be between different points
         others = (*laplacians, *others)
         laplacians = ()
-    return _Problem(Xs, Xt, cost, a, b, SolvedTransport(result, entropy, laplacians, others))
+    return _Problem(
+        Xs, Xt, cost, a, b, SolvedTransport(result, options.entropy, laplacians, others)
+    )
 
 
 def _beside(regularizer: Any, cost: Tensor) -> Any:
@@ -414,13 +404,11 @@ def _solved(
     cost: Any,
     a: Tensor,
     b: Tensor,
-    entropy: float,
     regularizers: list[Any],
     options: LossOptions,
-    purpose: str,
 ) -> TransportResult:
     """The solution, with a warning where it falls short of its tolerance."""
-    entropy = _checks.number("entropy", entropy, at_least=0.0)
+    entropy = _checks.number("entropy", options.entropy, at_least=0.0)
     result = None
     start = options.start
     if options.method == "auto" and not regularizers and _suits_sinkhorn(cost, entropy, options):
@@ -452,8 +440,8 @@ def _solved(
     result.result.uninterrupted()
     if not result.success:
         warnings.warn(
-            f"{purpose}: {result.message}; the value is certified to {result.gap:.3g} and its gradient is that of the "
-            "plan that was reached: use a larger tol, more iterations or more time",
+            f"{options.purpose}: {result.message}; the value is certified to {result.gap:.3g} and its "
+            "gradient is that of the plan that was reached: use a larger tol, more iterations or more time",
             ConvergenceWarning,
             stacklevel=5,
         )
@@ -511,7 +499,7 @@ def _equal_masses(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     mass_b = b.sum()
     of_a = float(mass_a.detach())
     of_b = float(mass_b.detach())
-    if of_a <= 0.0 or of_b <= 0.0 or not abs(of_a - of_b) <= 1e-6 * max(of_a, of_b):
+    if of_a <= 0.0 or of_b <= 0.0 or not abs(of_a - of_b) <= SAME_MASS * max(of_a, of_b):
         raise ValueError(
             f"a and b must have the same mass > 0: a sums to {of_a:.12g}, b to {of_b:.12g}"
         )

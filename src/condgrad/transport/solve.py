@@ -31,7 +31,7 @@ from condgrad.arrays.inputs import floating
 from condgrad.errors import require_extra
 from condgrad.kernels.streamed import computed_by
 from condgrad.loop import Callback
-from condgrad.memory import free_memory
+from condgrad.memory import GIGABYTE, NUMBER, free_memory
 from condgrad.minimize import minimize
 from condgrad.problem import Simple, Smooth
 from condgrad.result import AnswerOfRun, Result
@@ -120,7 +120,7 @@ class TransportResult(AnswerOfRun):
             n, m = self.shape
             raise AttributeError(
                 f"this plan of {n} x {m} is streamed and not stored: use t.rows(indices) for some rows, "
-                f"t.apply(Y) for products, or t.dense() for all of it, {8 * n * m / 2**30:.3g} GB"
+                f"t.apply(Y) for products, or t.dense() for all of it, {NUMBER * n * m / GIGABYTE:.3g} GB"
             )
         return self.result.x
 
@@ -562,8 +562,8 @@ def plan_is_streamed(
     user asks for a streamed plan all the same.
     """
     n, m = shape
-    bytes_of_plan = 8 * n * m
-    size = f"an array of {n} x {m} is {bytes_of_plan / 2**30:.3g} GB, and a run holds about {COPIES:.0f} of them"
+    bytes_of_plan = NUMBER * n * m
+    size = f"an array of {n} x {m} is {bytes_of_plan / GIGABYTE:.3g} GB, and a run holds about {COPIES:.0f} of them"
     if plan == "dense":
         return False
     if plan == "streamed":
@@ -578,7 +578,7 @@ def plan_is_streamed(
         if not fits:
             raise MemoryError(
                 f"a streamed plan does not work with {only_dense}, and a dense one does not fit: {size}, but only "
-                f"{free / 2**30:.3g} GB are free: use fewer points, or plan='dense' to try it"
+                f"{free / GIGABYTE:.3g} GB are free: use fewer points, or plan='dense' to try it"
             )
         return False
     return not fits or (on_device(like) and n * m > SMALL_ON_DEVICE)

@@ -36,7 +36,6 @@ from condgrad.newton.entropic_path import fitted_potential
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import membership_tolerance
 from condgrad.sets.sinkhorn import normalised_rows
-from condgrad.sets.streamed_transport import StreamedTransport
 from condgrad.smooth import TransportLaplacian
 from condgrad.streamed_plan import Linearisation, StreamedPlan, zeros
 from condgrad.structure import TransportStructure, transport_structure
@@ -162,7 +161,7 @@ def _checked_plan(plan: Array, problem: TransportProblem, shape: tuple[int, int]
     if tuple(plan.shape) != shape:
         raise ValueError(f"start must have the shape of the cost, {shape}, got {tuple(plan.shape)}")
     plan = space.hold(space.xp.asarray(plan, device=space.device))
-    off = super(StreamedTransport, on).violation(plan) if problem.streamed else on.violation(plan)
+    off = on.violation(plan)
     if off > membership_tolerance(plan) * on.scale:
         raise ValueError(
             f"start must lie in {on!r}: entries >= 0, row sums a, column sums b; its largest violation is {off:.3g}"
@@ -353,18 +352,33 @@ def self_start(problem: TransportProblem, cost: Any) -> tuple[Array, Array] | No
     e = g.weight
     part = cost.unformed().at(loaded, loaded)
     log_a = xp.log(a[loaded])
-    u = 0.0 * log_a
-    for _ in range(SELF_ITERATIONS):
+
+    def change(x: Array) -> Array:
         # a score leaves out the numbers of rows
-        change = e * (log_a - part.score(u, e).log_row_sums()) + part.row - u
-        if not bool(xp.all(xp.isfinite(change))):
-            return None
-        u = u + 0.5 * change
-        if float(xp.max(xp.abs(change))) <= SELF_ACCURACY * e or deadline.passed():
-            break
+        return log_a - part.score(e * x, e).log_row_sums() + part.row / e - x
+
+    x = averaged(change, 0.0 * log_a, SELF_ACCURACY)
+    if x is None:
+        return None
     whole = 0.0 * a
-    whole[loaded] = u
+    whole[loaded] = e * x
     return whole, whole
+
+
+def averaged(change: Callable[[Array], Array], x: Array, accuracy: float) -> Array | None:
+    """The fixed point of x -> x + change(x), half of each change at a time; None where it leaves
+    the floats.
+    """
+    xp = namespace(x)
+    for _ in range(SELF_ITERATIONS):
+        step = change(x)
+        far = float(xp.max(xp.abs(step)))
+        if not math.isfinite(far):
+            return None
+        x = x + 0.5 * step
+        if far <= accuracy or deadline.passed():
+            break
+    return x
 
 
 def coarse_start(

@@ -21,6 +21,7 @@ from condgrad.arrays import (
     dot,
     double,
     log_or_least,
+    log_sum_exp,
     mixed,
     namespace,
     smallest,
@@ -31,22 +32,20 @@ from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
 from condgrad.loop import Callback, run
 from condgrad.minimize import minimize
-from condgrad.newton.ascent import Ascent, AscentProgress, DualModel, Newton, Primal
+from condgrad.newton.ascent import Ascent, AscentProgress, Newton, Primal
+from condgrad.newton.entropic_path import EntropyPath
 from condgrad.problem import Answer, Simple, Smooth
 from condgrad.result import AnswerOfRun, Result
 from condgrad.rounding import LIFT
 from condgrad.search.restriction import Quadratic, Restriction, combined
+from condgrad.sets.sinkhorn import normalised_rows
 from condgrad.simple.entropy import EntropyRestriction
 from condgrad.simple.oracle import Unknown
 from condgrad.stopping import RelativeGap
 from condgrad.transport.barycenter import smooth_part
 from condgrad.transport.regularizers import Regularizer
-from condgrad.transport.solve import beside
+from condgrad.transport.solve import weights_like
 
-STARVED = 1e-3
-"""If a column has less than this share of the mass that it should have, a Sinkhorn step is taken
-instead of a Newton step.
-"""
 LARGEST_EXPONENT = 500.0
 """exp of this does not overflow, nor do products of such numbers. If a potential leads to larger
 exponents, the bound is -inf.
@@ -287,19 +286,7 @@ def _cost_and_weights(cost: Any, a: Any, b: Any) -> tuple[Array, Array, Array]:
     C = double(floating("cost", cost, ndim=2))
     if 0 in C.shape:
         raise ValueError(f"cost must not be empty, got shape {tuple(C.shape)}")
-    checked = []
-    for name, weights, size in (("a", a, C.shape[0]), ("b", b, C.shape[1])):
-        if weights is None:
-            checked.append(Space.of(C, shape=(size,)).full(1.0 / size))
-            continue
-        weights = double(beside(name, weights, C, ndim=1))
-        if weights.shape[0] != size:
-            shape = " x ".join(map(str, C.shape))
-            raise ValueError(
-                f"{name} must have {size} weights, for a cost of {shape}, got {weights.shape[0]}"
-            )
-        checked.append(weights)
-    return C, checked[0], checked[1]
+    return C, weights_like("a", a, C, C.shape, 0), weights_like("b", b, C, C.shape, 1)
 
 
 def divergence_from(x: Array, reference: Array, log_reference: Array) -> float:
@@ -315,7 +302,7 @@ def marginal_divergence(x: Array, weights: Array) -> float:
     """
     xp = namespace(x)
     d = (x - weights) / weights
-    near = d > -0.5
+    near = d + 0.5 > 0.0
     logs = xp.where(near, xp.log1p(xp.where(near, d, 0.0)), log_or_least(x) - xp.log(weights))
     return dot(weights, (1.0 + d) * logs - d)
 
@@ -432,8 +419,7 @@ class RelativeEntropy(Simple):
         exponent = self.log_reference - c / self.weight
         if self.exact_rows is not None:
             rows = self.exact_rows
-            top = xp.max(exponent, axis=1)
-            log_sums = top + xp.log(xp.sum(xp.exp(exponent - top[:, None]), axis=1))
+            log_sums = log_sum_exp(exponent, axis=1)
             point = xp.exp(exponent - log_sums[:, None]) * rows[:, None]
             logs = xp.log(rows) - log_sums
             bound = self.weight * (dot(rows, logs) - total(rows) + total(self.reference))
@@ -469,7 +455,7 @@ class RelaxedPoint(NamedTuple):
         return self.v
 
 
-class RelaxedProblem(DualModel):
+class RelaxedProblem(EntropyPath):
     """Relaxed transport for positive weights, and its dual model for Newton on the certificate.
 
     With R = a b'/s the dual function of potentials u and v is
@@ -526,16 +512,6 @@ class RelaxedProblem(DualModel):
         share = self.for_b / (self.entropy + self.for_a + self.for_b)
         return namespace(self.b).zeros_like(self.b) + least * share
 
-    def farthest_stage(self, z: Array) -> float:
-        return 0.5 * self.height / self.entropy
-
-    def stage_tolerance(self, t: float) -> float:
-        return 0.1 * t * self.entropy * self.mass
-
-    def stage_gap(self, point: RelaxedPoint) -> float:
-        terms = self.primal(point).terms
-        return terms.f + (point.entropy / self.entropy) * terms.g - point.dual
-
     def moved(self, z: Array, direction: Array, step: float) -> Array:
         return z + step * direction
 
@@ -544,15 +520,11 @@ class RelaxedProblem(DualModel):
         e = t * self.entropy
         v = z
         exponent = (v[None, :] - self.C) / e + self.log_share[None, :]
-        top = xp.max(exponent, axis=1)
-        exponent -= top[:, None]
-        G = xp.exp(exponent)
-        sums = xp.sum(G, axis=1)
-        log_sums = xp.log(sums) + top
+        G, log_sums = normalised_rows(exponent, xp.ones_like(self.a))
         u = -log_sums / (1.0 / e + 1.0 / self.for_a)
         price_a, kept = self._price(u, self.for_a)
         rows = self.a * kept  # what G sums to at the best u
-        G *= (rows / sums)[:, None]
+        G *= rows[:, None]
         columns = xp.sum(G, axis=0)
         price_b, kept = self._price(v, self.for_b)
         carried = total(G)
@@ -590,10 +562,9 @@ class RelaxedProblem(DualModel):
         xp = namespace(point.v)
         e = point.entropy
         residual = point.wanted - point.columns
-        least = at_least(smallest(point.columns), STARVED * point.wanted)
-        if bool(xp.any(point.columns < least)):
-            # a quadratic knows nothing of columns without mass, or with less than floats can hold;
-            # Sinkhorn's step, which is ascent too, brings it back
+        if bool(xp.any(point.columns < smallest(point.columns))):
+            # a quadratic knows nothing of columns with less mass than floats can hold; Sinkhorn's
+            # step, which is ascent too, brings it back
             dv = self._sinkhorn_step(point)
             return Ascent(dv, dot(residual, dv), 1)
         diagonal = point.wanted / self.for_b + point.columns / e
@@ -625,11 +596,3 @@ class RelaxedProblem(DualModel):
         log_b = float(log_sum_exp(xp.log(self.b) - v / self.for_b, axis=0))
         log_a = float(log_sum_exp(xp.log(self.a) - point.u / self.for_a, axis=0))
         return v + (log_b - log_a) / (1.0 / self.for_a + 1.0 / self.for_b) - point.v
-
-
-def log_sum_exp(exponent: Array, *, axis: int) -> Array:
-    """log sum exp, relative to the largest."""
-    xp = namespace(exponent)
-    top = xp.max(exponent, axis=axis, keepdims=True)
-    sums = xp.sum(xp.exp(exponent - top), axis=axis, keepdims=True)
-    return xp.squeeze(top + xp.log(sums), axis=axis)
