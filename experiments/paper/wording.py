@@ -222,9 +222,9 @@ def environment() -> jinja2.Environment:
     loader = jinja2.PackageLoader("experiments.paper", "templates")
     escaped = jinja2.select_autoescape(["html"], default_for_string=False)
     found = jinja2.Environment(loader=loader, autoescape=escaped, undefined=jinja2.StrictUndefined)
-    filters = (duration, count, factor, power, takes, span, of_samples, ending, plain, mathml)
-    filters += (parts_of, formula)
-    found.filters |= {function.__name__: function for function in filters}
+    numbers = (duration, count, factor, power, takes, span, of_samples, ending)
+    texts = (plain, mathml, parts_of, formula)
+    found.filters |= {function.__name__: function for function in (*numbers, *texts)}
     return found
 
 
