@@ -116,7 +116,7 @@ class OnGroups:
                 before = self.fall
                 self._move(move, image, rise, bend, 1.0)
                 self.y = end
-                return self.fall - before > OPTIONS.accuracy * self.fall
+                return self.fall - before > OPTIONS.accuracy * abs(self.fall)
             step *= 0.5
         return False
 
