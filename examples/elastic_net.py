@@ -48,7 +48,7 @@ def problems() -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
 def penalised(X: np.ndarray, y: np.ndarray, multiplier: float) -> tuple[np.ndarray, bool]:
     """scikit-learn's minimum of loss + RIDGE |x|_2^2 + multiplier |x|_1, and whether it converged."""
     strength = multiplier + 2.0 * RIDGE
-    # these are the arguments of version 1.8; before, penalty="elasticnet" belongs to them
+    # scikit-learn 1.8 needs these arguments; older versions also need penalty="elasticnet"
     model = LogisticRegression(
         C=1.0 / strength,
         l1_ratio=multiplier / strength,

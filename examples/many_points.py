@@ -48,7 +48,7 @@ def device_and_size() -> tuple[str, int]:
 
 
 def on(device: str, X: np.ndarray) -> Any:
-    """The points where they are computed with: NumPy on a CPU, torch on a GPU."""
+    """The points as arrays of the library that computes: NumPy on a CPU, torch on a GPU."""
     if device == "cpu":
         return X
     import torch

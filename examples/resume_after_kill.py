@@ -51,7 +51,7 @@ def work(checkpoint: Path) -> cg.Result:
 
 
 def killed_at(iteration: int, checkpoint: Path) -> None:
-    """Starts the work in a process of its own and kills that at an iteration."""
+    """Starts the work in a new process, and kills this process at an iteration."""
     command = [sys.executable, inspect.getfile(killed_at), "--work", str(checkpoint)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:

@@ -27,12 +27,12 @@ import condgrad as cg
 RIDGE, TOL = 0.5, 1e-5
 PAIRS, SHARE = 50, 0.75
 MOST_CHOSEN = 15
-"""Variables that a fit chooses at the largest radius: with more the bound would say nothing."""
+"""The largest radius lets a fit choose at most so many variables; with more the bound is void."""
 RELEVANT, OTHERS = "#D55E00", "#999999"
 
 
 def radii_of(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The radii of the path of all samples on which few variables are chosen."""
+    """The radii at which a fit to all samples chooses few variables."""
     path = cg.linear_model.path(X, y, ridge=RIDGE, n_radii=40, tol=TOL)
     few = np.count_nonzero(path.coefs, axis=1) <= MOST_CHOSEN
     return path.radii[few]

@@ -1,6 +1,7 @@
 """A Newton engine of your own: least squares with an entropy on the simplex.
 
-For f = |Kx - y|^2/2 and any z, with theta = z - y and phi(c) = min_s <c, s> + g(s),
+Let f = |Kx - y|^2/2. Let g be weight times sum x log x, on the simplex of all x >= 0 with sum mass.
+For any z, with theta = z - y and phi(c) = min_s <c, s> + g(s),
 
     D(z) = |y|^2/2 - |z|^2/2 + phi(K'theta)
 
