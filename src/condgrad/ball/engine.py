@@ -161,20 +161,22 @@ class Roads:
         """Where the ball would hold the least point of all n coordinates too.
 
         A least point in k of many coordinates has a norm of about sqrt(k) times its length, which
-        falls as k grows. Of dense data the dual is faster wherever there is one.
+        falls as k grows. A part of all coordinates is faster where these are no more than the
+        samples, and the dual is wherever there is one of dense data.
         """
         if self.inside is not None:
             return True
         on: Any = self.g.on
+        K = self.loss.composite.K
         n = point.x.shape[0]
-        if self.is_plain_ridge:  # nothing but the shape decides
-            is_due = n > self.loss.composite.K.shape[0]
-        elif part is None or not part.is_slack or size == n:
+        if n <= K.shape[0] or (is_dense(K) and self.has_dual):
             return False
-        else:
-            is_ball = isinstance(on, L1Ball | GroupBall) and not on.nonnegative
-            is_due = is_ball and on.norm(point.x) * math.sqrt(n / part.size) < on.scale
-        return is_due and not (is_dense(self.loss.composite.K) and self.has_dual)
+        if self.is_plain_ridge:
+            return True
+        if part is None or not part.is_slack or size == n:
+            return False
+        is_ball = isinstance(on, L1Ball | GroupBall) and not on.nonnegative
+        return is_ball and bool(on.norm(point.x) * math.sqrt(n / part.size) < on.scale)
 
     def _is_dual_due(self, point: ObjectivePoint, part: WorkingSet | None, size: int) -> bool:
         """Whether more coordinates than samples are not 0, or will be in a next part."""
