@@ -65,7 +65,7 @@ class RelativeGap:
     Parameters
     ----------
     tolerance : float
-        At least 0. `condgrad.certificate` says what the scale is.
+        At least 0. For the scale see `Result.scale`.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class RelativeStationarity(RelativeGap):
     Parameters
     ----------
     tolerance : float
-        At least 0. `condgrad.certificate` says what the scale is.
+        At least 0. For the scale see `Result.scale`.
 
     Examples
     --------

@@ -61,7 +61,7 @@ class Searched(SearchParameters, LinearEstimator):
     """A fit whose radius or penalty is chosen by scores on held-out samples."""
 
     default_scoring: str
-    """scikit-learn's name for what `_default_score` computes."""
+    """The default score, by its name in scikit-learn."""
 
     scores_: Any
 
@@ -212,9 +212,9 @@ class Searched(SearchParameters, LinearEstimator):
         )
 
     chosen_names: str
-    """The attributes of the choice, as a message names them."""
+    """The names of the attributes with the chosen values, for messages."""
     tried_names: str
-    """The parameters with the values to try, as a message names them."""
+    """The names of the parameters with the values to try, for messages."""
 
     def _advice(self, fits: Sequence[Fit]) -> str:
         """A sentence if the best value may lie outside the grid; otherwise the empty string."""

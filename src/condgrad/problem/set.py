@@ -108,7 +108,9 @@ class Set(ABC):
     nonnegative: bool = False
     """Whether all entries of all points are nonnegative."""
     forms_points: bool = True
-    """Whether its points are arrays. Streamed plans are not: they are only multiplied with."""
+    """Whether its points are arrays. Streamed plans are no arrays: only products with them are
+    computed.
+    """
     solid: bool = False
     """Whether a point stays inside if some of its coordinates shrink towards zero."""
     spectrally_solid: bool = False
@@ -116,7 +118,8 @@ class Set(ABC):
 
     @property
     def projection_rounding(self) -> float:
-        """The size of the numbers that set the rounding error of a projection; 0 if there are none.
+        """The size of the numbers on which the rounding error of a projection depends; 0 if there
+        are none.
 
         For example, a projection onto a ball with a centre far from 0 has the rounding error of the
         centre in every entry.

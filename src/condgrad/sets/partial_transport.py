@@ -194,7 +194,7 @@ class PartialTransport(Set):
     def by_newton(
         self, c: Array, weight: float, start: Potentials, accuracy: float
     ) -> tuple[Certified, int]:
-        """Newton's method along a path of entropies, for positive weights; and the steps it took.
+        """The answer of Newton's method along a path of entropies, and the number of its steps.
 
         All weights must be positive. Its matrix has one row and one column for each column of the
         plan, so the side with fewer points should be the columns.

@@ -57,13 +57,15 @@ class DataLoss(Composite):
 
     floor = Floor(0.0, 0.0)
     in_blocks: ClassVar[Any] = None
-    """The loss of Dask's data, where there is one."""
+    """The class of this loss for data of Dask; None if there is none."""
     data_name = "Z"
     of_scores: ClassVar[type[SeparableLoss]]
     best_intercept: ClassVar[Any]
     """The function that finds the best intercept."""
     of_differences = False
-    """Whether only scores less targets count: then an offset is a part of the targets."""
+    """Whether the loss depends only on scores minus targets. Then an offset is subtracted from the
+    targets.
+    """
 
     def __new__(cls, *data: Any, **options: Any) -> Any:
         K = data[0] if data else options.get("A", options.get("Z"))

@@ -203,7 +203,9 @@ def _from_dual(start: DualStart, problem: TransportProblem) -> Any:
             StreamedPlan.product(a, b), origin=Linearisation(0.0 * a, finite, start.P, start.Q)
         )
     if problem.structure.entropy == 0.0:
-        raise ValueError("start as potentials, or between other points, needs an entropy")
+        raise ValueError(
+            "a start that is potentials, or a result between other points, needs an entropy > 0"
+        )
     cost = double(problem.structure.cost)
     laplacian = problem.structure.laplacian
     if laplacian is not None:

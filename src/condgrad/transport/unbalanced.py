@@ -131,7 +131,7 @@ def partial(
     """The best plan that moves a given part of the mass.
 
     It minimises <C, G> + entropy sum G log G + regularisers over plans G >= 0 with row sums <= a,
-    column sums <= b, and the sum `mass`.
+    column sums <= b, and the total mass `mass`.
 
     Parameters
     ----------
