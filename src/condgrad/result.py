@@ -334,14 +334,14 @@ class Result:
         if proof.stationarity is not None:
             share = proof.relative_stationarity
             lines += [
-                f"  stationarity {proof.stationarity:.3g}, which is {share:.3g} of the scale of F, {proof.scale:.3g};",
+                f"  stationarity {proof.stationarity:.3g}, or {share:.3g} times the scale of F ({proof.scale:.3g});",
                 "               proved: x is stationary up to this; not proved: that no other point is better",
             ]
         if proof.stationarity is None or proof.lower_bound > -math.inf:
             share = proof.relative_gap
             lines += [
                 f"  lower bound  {proof.lower_bound:.12g}   ({proof.bound_from}); F* lies between the two",
-                f"  gap          {proof.gap:.3g}, which is {share:.3g} of the scale of F, {proof.scale:.3g}",
+                f"  gap          {proof.gap:.3g}, or {share:.3g} times the scale of F ({proof.scale:.3g})",
             ]
         lines.append(
             f"  {self.iterations} iteration{plural} of {self.method} in {self.seconds:.3g} s"

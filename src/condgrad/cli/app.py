@@ -56,12 +56,12 @@ def options(
 
 
 def paper() -> None:
-    """Run the paper's experiments: figures, tables, and a verdict on each claim. Needs a clone."""
+    """Run the paper's experiments: figures, tables, and a verdict on each claim. Needs a clone of the repository."""
     _hand_over("paper")
 
 
 def bench() -> None:
-    """List the benchmarks, or run one of them. Needs a clone."""
+    """List the benchmarks, or run one of them. Needs a clone of the repository."""
     _hand_over("bench")
 
 

@@ -144,7 +144,7 @@ def recolor(
         sentences = {
             "image": f"{width} x {height} pixels, {n} of its colours matched to {m} of the palette",
             "value": f"{answer.value:.10g}",
-            "lower bound": f"{answer.lower_bound:.10g}, no plan is below",
+            "lower bound": f"{answer.lower_bound:.10g}, no plan has a smaller value",
             "written": ", ".join(map(str, written)),
         }
         report.print_report(
