@@ -308,7 +308,7 @@ class Certificate:
     stationarity : float or None
         If f is not convex, a bound on how far x is from a stationary point. None if f is convex.
     bound_noise : float
-        The largest error that rounding may have caused in the bound, at the point that proves it.
+        The largest error that rounding may have caused in the bound alone.
 
     Examples
     --------
@@ -338,8 +338,7 @@ class Certificate:
     def upper_bound(self) -> float:
         """An upper bound on F*: the value plus its possible rounding error.
 
-        The lower bound already allows for the rounding error of the value. So the gap is correct
-        although it uses the value without this error.
+        The lower bound already allows for this rounding error, so `gap` does not add it again.
         """
         return self.value + self.noise
 

@@ -131,7 +131,7 @@ def minimize(
         Limits on iterations and seconds.
     memory : int
         Each step of "cgs" or "cg" may combine the new oracle point with this many earlier ones.
-        This needs exact steps. With "auto", 0 means that it chooses this number.
+        This needs exact steps. With `memory=0`, "auto" chooses this number.
     lazy : bool
         For "away" and "pairwise": call the oracle only when the known vertices do not promise
         enough progress.

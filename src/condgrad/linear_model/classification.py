@@ -296,7 +296,7 @@ class ConstrainedLinearSVC(RadiusFit, HingeClassifier):
     It minimises sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + ridge |coef|_2^2 subject to
     |coef|_1 <= radius. Here w_i are the sample weights, and y_i is -1 or +1 for the two classes.
     With three classes or more, each class is fitted against the rest. The intercept has no penalty.
-    If several intercepts separate the data with a margin, the fit takes the one in the middle.
+    If many intercepts separate the data with a margin, the fit takes the middle of their interval.
 
     Parameters
     ----------

@@ -133,7 +133,7 @@ class Set(ABC):
     def null_point(self, space: Space) -> Array:
         """The point of the set nearest to the origin, or the start point if there is no projection.
 
-        Gaps are divided by a scale, and |f| + |g| at this point is a part of it.
+        Gaps are divided by a scale, which depends on |f| + |g| at this point.
         """
         return self.project(space.full(0.0)) if "project" in self.abilities else self.start(space)
 
@@ -150,8 +150,8 @@ class Set(ABC):
         raise self.lacks("project")
 
     def face(self, v: Array) -> Face:
-        """The projection of v, and the face of the set around it. It gives the derivative of the
-        projection.
+        """The projection of v, and the face of the set around it. The derivative of the projection
+        follows from them.
         """
         raise MissingAbility(
             f"{self!r} has no faces; L1Ball, Simplex, SolidSimplex and Box have them"

@@ -127,9 +127,9 @@ class OpenLoop:
 
     `step="open-loop"` has the order 2: its steps are 2 / (k + 2). The gap falls at best like
     (1/k)^order. So a larger order may be faster, but its steps stay long for more iterations.
-    `step="log-open-loop"` has the order 2 + log(k + 1), so that you need not choose one. (Wirth,
-    Pena and Pokutta, Accelerated affine-invariant convergence rates of the Frank-Wolfe algorithm
-    with open-loop step-sizes, 2023)
+    `step="log-open-loop"` has the order 2 + log(k + 1), so that you need not choose an order.
+    (Wirth, Pena and Pokutta, Accelerated affine-invariant convergence rates of the Frank-Wolfe
+    algorithm with open-loop step-sizes, 2023)
 
     Parameters
     ----------

@@ -101,10 +101,10 @@ class KSparse(Ball):
     def project(self, x: Array) -> Array:
         """sign(x) min(max(|x| - theta, 0), radius).
 
-        theta is 0 if this point is in the set. Otherwise theta is such that the sum of sizes is
-        k radius. It is computed as the sum of two shifts. The first has the rounding error of |x|,
-        which may be far above the radius. The second is computed from |x| minus the first, so it
-        only has the rounding error of the radius.
+        theta is 0 if the point for theta = 0 is in the set. Otherwise theta is such that the sum of
+        sizes is k radius. It is computed as the sum of two shifts. The first has the rounding error
+        of |x|, which may be far above the radius. The second is computed from |x| minus the first,
+        so it only has the rounding error of the radius.
         """
         xp = namespace(x)
         sizes = xp.abs(x)

@@ -113,7 +113,7 @@ class LossOfMatrix(Smooth):
     h: Any
     space: Space
     at_hand = True
-    """Whether K is an array or a sparse matrix in this process."""
+    """Whether the data matrix K is an array or a sparse matrix in this process."""
 
     @cached_property
     def smoothness(self) -> float | None:
@@ -229,8 +229,9 @@ class Composite(LossOfMatrix):
         The arguments may also be arrays of such numbers. `unit` is the rounding unit at x, by
         default the unit of the data. `curvature` is the curvature of h at x, by default its bound.
 
-        The rounding error of an entry of K'theta is a unit of |K_j| |theta|. If theta is only the
-        rounding of K x, as in interpolation, it is at most the curvature times this rounding.
+        The rounding error of an entry of K'theta is a unit of |K_j| |theta|. theta may be nothing
+        but the rounding error of K x, as in interpolation. Then |theta| is at most the curvature
+        times this error.
         """
         unit = self.space.unit if unit is None else unit
         curvature = self.h.curvature_bound if curvature is None else curvature

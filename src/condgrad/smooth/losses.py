@@ -131,11 +131,13 @@ class DataLoss(Composite):
 class LeastSquares(DataLoss):
     """The least-squares loss f(x) = 1/2 sum_i w_i (a_i.x - y_i)^2 of the coefficients x.
 
+    The attributes of all losses write f(x) as h(Kx), where K is the data matrix (here A).
+
     Parameters
     ----------
     A : array, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
-        The rows are a_i. Data of Dask may have dense or sparse blocks. The result is then a
-        `BlockwiseLoss`; offset and unpenalised columns are not possible.
+        The rows are a_i. Data of Dask may have dense or sparse blocks. For them the result is a
+        `BlockwiseLoss`, and `offset` and `unpenalised` are not possible.
     y : array, shape (samples,)
         The targets.
     sample_weight : array of nonnegative numbers, optional

@@ -650,10 +650,10 @@ class EntropicTransport(EntropicPlanTransformer):
     entropy : float or "auto"
         Weight of sum G log G, in the units of the cost. "auto" is 0.2 times the spread of the cost.
         The spread is the standard deviation of the cost over independent sources and targets, after
-        its row and column means are subtracted (they change no plan). For squared Euclidean
-        distances this gives 0.4 sqrt(tr(S_s S_t)), with the covariances S_s and S_t of the two
-        domains. The plan for "auto" does not depend on units, shifts, the number of points, or
-        copies of points.
+        its row and column means are subtracted (this does not change the plan). For squared
+        Euclidean distances this gives 0.4 sqrt(tr(S_s S_t)), with the covariances S_s and S_t of
+        the two domains. The plan for "auto" does not depend on units, shifts, the number of points,
+        or copies of points.
     metric : str
         The cost, by its name in `scipy.spatial.distance.cdist`. For tensors, the names are
         "sqeuclidean", "euclidean", "cityblock" and "chebyshev". With "sqeuclidean", a plan that

@@ -49,7 +49,8 @@ def gromov_loss(
     entropy, fused, loss, starts, start, max_iter, time_limit
         As in `transport.gromov`. M of `fused` may require a gradient.
     tol : float
-        Tolerance for the stationarity gap divided by its scale. A run that does not reach it warns.
+        Tolerance for the stationarity gap divided by its scale. If the run does not reach it, there
+        is a warning.
 
     Returns
     -------

@@ -101,12 +101,12 @@ def loss(
 ) -> Tensor:
     """The minimum of the transport problem, as a torch scalar with first and second derivatives.
 
-    It minimises <C, G> + entropy sum G log G + regularisers over plans G from a to b. The cost C_ij
-    is |Xs_i - Xt_j|^2, or any cost that you give. No iterations are unrolled: the problem is
-    solved, and the envelope theorem gives the gradient from two more products with the plan. A
-    second derivative takes one solve with the Newton system at the solution. Second derivatives
-    work for an entropy alone, and with Laplacians. Everything is computed in float64, and returned
-    in the precision of Xs.
+    The problem is to minimise <C, G> + entropy sum G log G + regularisers over plans G from a to b.
+    The cost C_ij is |Xs_i - Xt_j|^2, or any cost that you give. No iterations are unrolled: the
+    problem is solved, and the envelope theorem gives the gradient from two more products with the
+    plan. A second derivative takes one solve with the Newton system at the solution. Second
+    derivatives work for an entropy alone, and with Laplacians. Everything is computed in float64,
+    and returned in the precision of Xs.
 
     Parameters
     ----------

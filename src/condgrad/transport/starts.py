@@ -239,8 +239,8 @@ def carried(start: TransportResult, problem: TransportProblem) -> DualStart:
         if known.shape[1] != wanted.shape[1]:
             raise ValueError(
                 f"start is a result whose {which} have the shape {tuple(known.shape)}, but those of "
-                f"this problem have {tuple(wanted.shape)}: it is carried over between near points, so "
-                "both need the same number of coordinates; leave start out"
+                f"this problem have {tuple(wanted.shape)}: a result is carried over between near points, "
+                "so both problems need the same number of coordinates: leave start out"
             )
     by_row = Carrier.of(from_s, to_s)
     by_column = Carrier.of(from_t, to_t)
