@@ -29,7 +29,7 @@ REPOSITORY = (
 
 app = typer.Typer(
     name="condgrad",
-    epilog="Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.",
+    epilog="Exit codes: 0 certified, 2 bad input, 3 not converged within its limits, 130 stopped by Ctrl-C.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

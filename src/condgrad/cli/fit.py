@@ -259,7 +259,7 @@ def fit(
       condgrad fit claims.csv --target n --loss poisson --offset log_years
       condgrad fit "clicks-*.parquet" --target bought --radius 5 --ridge 1
 
-    Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.
+    Exit codes: 0 certified, 2 bad input, 3 not converged within its limits, 130 stopped by Ctrl-C.
     """
     settings = FitSettings(
         form=form,

@@ -440,7 +440,7 @@ def _finite(result: BatchResult, batch: Batch | MixedBatch) -> BatchResult:
         return result
     lost = np.flatnonzero(host(answered) == 0.0)
     j = int(lost[0])
-    more = f", like {len(lost) - 1} more," if len(lost) > 1 else ""
+    more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
     largest, entropy, mass = batch.described(j)
     error = NotFiniteError(
         f"problem {j} of {len(result)}{more} leaves the range of floats: costs of up to "
