@@ -429,7 +429,7 @@ PAIRS = {
     ),
     "oracle that knows no point": (
         lambda: cg.minimize(F, cg.simple.Oracle(lambda x: 0.0 * x[0], vertex)),
-        r"pass x0, or on=",
+        r"pass x0, or give the set by on=",
     ),
 }
 

@@ -252,7 +252,7 @@ def test_a_tangent_alone_shows_a_wrong_flag():
     [
         ({"method": "newton"}, cg.MissingAbility, "method='newton' needs a convex f"),
         ({"method": "pqn"}, cg.MissingAbility, "method='pqn' needs a convex f"),
-        ({"memory": 3}, ValueError, "memory=3 .* needs a convex f"),
+        ({"memory": 3}, ValueError, "memory=3 .* not convex, take memory=0"),
         ({"step": "open-loop"}, ValueError, "OpenLoop.* F may rise"),
         ({"step": lambda _: 1.0, "tol": 1e-12}, ValueError, "let F rise"),
     ],

@@ -13,8 +13,8 @@ f and g are both 0 there, the start of the run takes its place. This has three c
   solvers do the same with |y|^2/2. Here only a hundredth counts. Otherwise a very bad null model
   (a stiff regulariser, data far from 0) would make every point look good.
 
-*What is proved if f is not convex?* Then a tangent of f is no lower bound. What is proved is how
-nearly stationary x is:
+*What is proved if f is not convex?* A tangent of such an f is no lower bound. So another number is
+proved, which says how nearly stationary x is:
 
     stationarity = <c, x> + g(x) - min_s [<c, s> + g(s)],  c = grad f(x).
 
@@ -24,8 +24,9 @@ reported number belongs to the answer itself, and not to another iterate.
 
 *How much may rounding have changed a bound?* By a few rounding units of the terms of the bound,
 taken before they cancel. This amount is subtracted from the bound, so that the inequality holds in
-floating-point arithmetic. A term below the smallest normal number counts as that number, because it
-is rounded to a multiple of its last digit. `rounding.py` has the thresholds.
+floating-point arithmetic. A term below the smallest normal number counts as this number, because
+such a term is rounded to a multiple of the last digit of this number. `rounding.py` has the
+thresholds.
 """
 
 from __future__ import annotations
@@ -303,11 +304,11 @@ class Certificate:
     noise : float
         The largest error that rounding may have caused in the value and the bound.
     value_from, bound_from : str
-        The point and the iteration that they come from, in words.
+        In words: the iteration and the kind of point that the value and the bound come from.
     stationarity : float or None
         If f is not convex, a bound on how far x is from a stationary point. None if f is convex.
     bound_noise : float
-        The largest error that rounding may have caused in the bound, at the point that proves it.
+        The largest error that rounding may have caused in the bound alone.
 
     Examples
     --------
@@ -337,8 +338,7 @@ class Certificate:
     def upper_bound(self) -> float:
         """An upper bound on F*: the value plus its possible rounding error.
 
-        The lower bound already allows for the rounding error of the value, so the gap is correct
-        without it.
+        The lower bound already allows for this rounding error, so `gap` does not add it again.
         """
         return self.value + self.noise
 
@@ -373,7 +373,7 @@ class Certificate:
     @property
     def progress(self) -> float:
         """A number that rises when a run makes progress: the lower bound, or minus the stationarity
-        gap.
+        gap if f is not convex.
         """
         return self.lower_bound if self.stationarity is None else -self.stationarity
 
@@ -426,11 +426,12 @@ class Certificate:
     def with_stationary_point(
         self, x: Array, terms: Terms, bound: float, noise: float, name: str
     ) -> Certificate:
-        """This certificate, or the one of x with its own stationarity gap, if x is better.
+        """The certificate of x with its own stationarity gap, if x is better; otherwise this
+        certificate.
 
         A point is better if its value is lower by more than rounding, or if its value is the same
-        and its gap is smaller. A point whose gap was not computed for lack of time is only better
-        than having no point.
+        and its gap is smaller. If there was no time to compute the gap of x, x is only taken if
+        there is no other point.
         """
         if bound == -math.inf and self.value < math.inf:
             return self
@@ -442,14 +443,15 @@ class Certificate:
         return replace(moved, stationarity=stationarity, noise=noise, bound_noise=noise)
 
     def against(self, null_size: float) -> Certificate:
-        """The same proof with |f| + |g| at another null point."""
+        """The same proof with another `null_size`."""
         return replace(self, null_size=null_size)
 
     def without_rounding(self, iterate: Iterate) -> Certificate:
         """This certificate with the largest bound that the iterate could have in float64.
 
-        The allowance for rounding is added back, and as much again for errors. If the result meets
-        the stopping rule, only rounding kept the iterate from meeting it.
+        The rounding error that was subtracted is added twice: once to undo this, and once more
+        because the bound itself may be too small by as much. If the result meets the stopping rule,
+        only rounding kept the iterate from meeting it.
         """
         bound = min(self.value, iterate.lower_bound + 2.0 * iterate.noise)
         if self.stationarity is not None:

@@ -132,7 +132,7 @@ def _engine(f: Smooth, g: Simple, options: RunOptions) -> Engine:
         case TransportStructure() as problem:
             model = dual_model(problem)
             if model is None:
-                raise MissingAbility(f"no dual model fits {f!r} and {g!r}")
+                raise MissingAbility("no dual of this problem is implemented")
             return Newton(f, g, model, wanted=share, wanted_absolutely=wanted_gap.absolutely)
         case NoStructure(reason):
             raise MissingAbility(reason)

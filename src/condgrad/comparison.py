@@ -60,8 +60,8 @@ class Comparison:
     def to_frame(self) -> Any:
         """A pandas DataFrame with one row for each run.
 
-        `distance` is the value minus the best lower bound of all runs. The run is at most this far
-        from F*.
+        The column `distance` is the value minus the best lower bound of all runs. So the value of a
+        run is at most this far above F*.
         """
         pandas = require_extra("pandas", extra="pandas", purpose="Comparison.to_frame")
         return pandas.DataFrame(self._rows()).set_index("name")
@@ -92,7 +92,7 @@ class Comparison:
             "distance" is the best value so far minus the best lower bound of all runs. It is only
             known at the end. "gap" is the certified gap, which was known during the run.
         against : {"iteration", "seconds", "oracle_calls", "evaluations"}
-            The horizontal axis. "evaluations" are those of f.
+            The horizontal axis. "evaluations" counts the evaluations of f.
         ax : matplotlib axes, optional
             Where to draw; by default on a new figure.
         """

@@ -69,11 +69,12 @@ def minimize(
         Where to start, inside the set. By default, a start point of the set.
     start : Result, optional
         An earlier result to continue from, instead of x0. If it belongs to the same problem, its
-        bound, memory and trace are used as well. Two problems count as the same if their checksums
-        agree; a checksum covers f, g, the set and their data. Otherwise only the point is used,
-        since the bound of another problem proves nothing. A result has no checksum if f or g is a
-        function of your own. Without a checkpoint, it also has none if the run converged within a
-        fifth of a second, or if the data are so large that a checksum takes long.
+        bound, memory and trace are used as well. If it belongs to another problem, only its point
+        is used, since its bound proves nothing here. Two problems count as the same if their
+        checksums agree. A checksum covers f, g, the set and their data. A result has no checksum if
+        f or g is a function of your own. Without a checkpoint, it also has none if the run
+        converged within a fifth of a second, or if the data are so large that a checksum takes
+        long.
     method : {"cgs", "cg", "away", "pairwise", "spg", "pqn", "newton", "auto"}
         - "cgs": linearises f and keeps g (the paper's Algorithm 1).
         - "cg": linearises both (Frank-Wolfe).
@@ -83,8 +84,9 @@ def minimize(
           finite gradient, on a set with a projection. "spg" also takes `ElasticNetPenalty`. With
           step="exact" they use a step rule of their own. With step="armijo" F never rises.
         - "newton": Newton's method, for the pairs of f and g listed below.
-        - "auto": the first method that fits in the list of "auto" below. If it can make no further
-          step, the next one continues from its best point. `method` of the result says what ran.
+        - "auto": the first method of the numbered list below that fits f and g. If it can make no
+          further step, the next method of the list continues from its best point. `method` of the
+          result says which methods ran.
 
         "newton" solves these pairs of f and g. A *loss* is here a positive multiple of
         `LeastSquares`, `Logistic`, `SquaredHinge`, `Poisson`, `Gamma` or `Huber`, alone or plus
@@ -109,27 +111,27 @@ def minimize(
         3. "pairwise" with lazy=True, if g is `Zero` and f is a function of your own.
         4. "cgs", with a memory of 5, or of up to 50 if g is `Zero`.
 
-        Newton's method for a loss or `Multinomial` needs compiled code, except on a `Polytope`. It
-        is compiled once on a machine, in about half a minute, and kept on disk. "newton" waits for
-        it. "auto" does not: "spg" runs while another process compiles. The environment variable
-        `CONDGRAD_KERNELS` may be "background" (the default), "wait" or "off".
+        Newton's method for a loss or `Multinomial` needs compiled code, except on a `Polytope`.
+        This code is compiled once on a machine, in about half a minute, and kept on disk. "newton"
+        waits for it. "auto" does not wait: "spg" runs while another process compiles. The
+        environment variable `CONDGRAD_KERNELS` may be "background" (the default), "wait" or "off".
 
-        If f is not convex, the methods are "cgs", "cg", "away", "pairwise", "spg" (then monotone)
-        and "auto". There "auto" takes "spg" if possible, else "cgs". If g is `Zero`, it changes
-        from "cgs" to "pairwise" near a stationary point.
+        If f is not convex, you can choose "cgs", "cg", "away", "pairwise", "spg" or "auto". "spg"
+        is then monotone. "auto" takes "spg" if g and the set allow it, otherwise "cgs". If it takes
+        "cgs" and g is `Zero`, it changes to "pairwise" near a stationary point.
     step : {"exact", "armijo", "open-loop", "log-open-loop", "short", "adaptive"} or a step rule
         How far to go in each iteration; see `condgrad.steps`.
     tol : float
-        Stop when the certified gap is at most `tol * scale`. The scale is the larger of two
-        numbers: |f| + |g| at the answer, and a hundredth of |f| + |g| at the point of the set
-        nearest to the origin. So multiplying f and g by a constant changes nothing. See
-        `condgrad.certificate`. If f is not convex, the stationarity gap takes the place of the
-        certified gap.
+        Stop when the certified gap, `value - lower_bound`, is at most `tol * scale`. The scale is
+        the larger of two numbers: |f| + |g| at the answer, and a hundredth of |f| + |g| at the
+        point of the set nearest to the origin. So multiplying f and g by a constant changes
+        nothing. The docstring of the module `condgrad.certificate` gives the reasons. If f is not
+        convex, the stationarity gap takes the place of the certified gap.
     max_iter, time_limit : int, float
         Limits on iterations and seconds.
     memory : int
         Each step of "cgs" or "cg" may combine the new oracle point with this many earlier ones.
-        This needs exact steps. With "auto", 0 means that the method chooses.
+        This needs exact steps. With `memory=0`, "auto" chooses this number.
     lazy : bool
         For "away" and "pairwise": call the oracle only when the known vertices do not promise
         enough progress.
@@ -146,7 +148,8 @@ def minimize(
         the end. It is never left half written. If the file exists already, the run continues from
         it. A file of another problem is an error.
     checkpoint_every : float
-        Seconds between two checkpoints. If the process is killed, at most so much work is lost.
+        Seconds between two checkpoints. If the process is killed, only the work since the last
+        checkpoint is lost.
 
     Returns
     -------
@@ -175,7 +178,7 @@ def minimize(
     rule = step_rule(step)
     if _checks.whole("memory", memory, at_least=0) and not isinstance(rule, Exact):
         raise ValueError(
-            f"memory={memory} minimises over earlier points too and needs step='exact', got {step!r}"
+            f"with memory={memory} a step minimises over earlier points too: this needs step='exact', got {step!r}"
         )
     if not f.convex:
         _check_descent(f, rule, memory)
@@ -264,7 +267,7 @@ def _check_descent(f: Smooth, rule: StepRule, memory: int) -> None:
     """Refuse options that need a convex f: steps under which F may rise, and a memory."""
     if memory:
         raise ValueError(
-            f"memory={memory} minimises over earlier points too and needs a convex f: take memory=0 for {f!r}"
+            f"with memory={memory} a step minimises over earlier points too: for {f!r}, which is not convex, take memory=0"
         )
     if isinstance(rule, OpenLoop):
         raise ValueError(

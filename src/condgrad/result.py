@@ -43,10 +43,10 @@ class Status(Enum):
     ITERATION_LIMIT, TIME_LIMIT
         `max_iter` or `time_limit` came first.
     STALLED
-        No step improves F or the bound any more, for example because `tol` is smaller than rounding
-        allows to prove.
+        No step improves F or the bound any more. For example, `tol` may be so small that rounding
+        makes a proof impossible.
     INTERRUPTED
-        Ctrl-C.
+        Ctrl-C ended the run.
     STOPPED_BY_CALLBACK
         The callback returned a true value.
 
@@ -208,7 +208,8 @@ class Result:
     status : Status
         Why the run ended.
     message : str
-        The same as a sentence, with the number that the stopping rule compared with its tolerance.
+        Why the run ended, as a sentence. It has the number that the stopping rule compared with its
+        tolerance.
     iterations, seconds : int, float
         Iterations and seconds of the run, including those of the earlier runs that it continued.
     trace : Trace
@@ -333,14 +334,14 @@ class Result:
         if proof.stationarity is not None:
             share = proof.relative_stationarity
             lines += [
-                f"  stationarity {proof.stationarity:.3g}, which is {share:.3g} of the scale of F, {proof.scale:.3g};",
+                f"  stationarity {proof.stationarity:.3g}, or {share:.3g} times the scale of F ({proof.scale:.3g});",
                 "               proved: x is stationary up to this; not proved: that no other point is better",
             ]
         if proof.stationarity is None or proof.lower_bound > -math.inf:
             share = proof.relative_gap
             lines += [
                 f"  lower bound  {proof.lower_bound:.12g}   ({proof.bound_from}); F* lies between the two",
-                f"  gap          {proof.gap:.3g}, which is {share:.3g} of the scale of F, {proof.scale:.3g}",
+                f"  gap          {proof.gap:.3g}, or {share:.3g} times the scale of F ({proof.scale:.3g})",
             ]
         lines.append(
             f"  {self.iterations} iteration{plural} of {self.method} in {self.seconds:.3g} s"
@@ -457,7 +458,7 @@ class AnswerOfRun:
 
     @property
     def scale(self) -> float:
-        """The number that the gap is divided by; see `condgrad.certificate`."""
+        """The number that the gap is divided by; see `Result.scale`."""
         return self.result.scale
 
     @property

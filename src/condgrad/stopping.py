@@ -65,7 +65,7 @@ class RelativeGap:
     Parameters
     ----------
     tolerance : float
-        At least 0. `condgrad.certificate` says what the scale is.
+        At least 0. For the scale see `Result.scale`.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class RelativeStationarity(RelativeGap):
     Parameters
     ----------
     tolerance : float
-        At least 0. `condgrad.certificate` says what the scale is.
+        At least 0. For the scale see `Result.scale`.
 
     Examples
     --------
@@ -126,9 +126,9 @@ class RelativeStationarity(RelativeGap):
 class FixedPoint:
     """Stop when |P(x - grad F(x)) - x|_inf <= tolerance at the iterate x.
 
-    P is the projection onto the set. The paper's elastic-net experiments use this rule. It takes
-    one extra projection in each iteration. The set needs `project`, and g needs a gradient. The
-    answer is the iterate that met the rule.
+    P is the projection onto the set. The paper's elastic-net experiments use this rule. The rule
+    takes one extra projection in each iteration. The set needs `project`, and g needs a gradient.
+    The answer is the iterate that met the rule.
 
     Parameters
     ----------

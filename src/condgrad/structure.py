@@ -107,7 +107,7 @@ def structure(f: Smooth, g: Simple) -> Structure:
     if isinstance(g.on, PLANS):
         return transport_structure(f, g)
     if not isinstance(g, Ridge | Zero | ElasticNet):
-        quadratics = "Ridge and Zero are, and so is ElasticNetPenalty on each side of 0"
+        quadratics = "Ridge and Zero are, and ElasticNetPenalty is for fixed signs of x"
         return NoStructure(f"{g!r} is not quadratic: {quadratics}")
     if isinstance(f, LossOfMatrix) and not is_at_hand(f):
         return LossOnSet(f, g, None)

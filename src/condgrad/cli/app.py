@@ -29,7 +29,7 @@ REPOSITORY = (
 
 app = typer.Typer(
     name="condgrad",
-    epilog="Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.",
+    epilog="Exit codes: 0 certified, 2 bad input, 3 not converged within its limits, 130 stopped by Ctrl-C.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -56,12 +56,12 @@ def options(
 
 
 def paper() -> None:
-    """Run the paper's experiments: figures, tables, and a verdict on each claim. Needs a clone."""
+    """Run the paper's experiments: figures, tables, and a verdict on each claim. Needs a clone of the repository."""
     _hand_over("paper")
 
 
 def bench() -> None:
-    """List the benchmarks, or run one of them. Needs a clone."""
+    """List the benchmarks, or run one of them. Needs a clone of the repository."""
     _hand_over("bench")
 
 

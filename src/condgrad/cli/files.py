@@ -172,7 +172,8 @@ class Table:
         """The table with fewer features."""
         kept = tuple(name for name in self.names if name not in left_out)
         require(
-            bool(kept), f"{self.source} has no column left: --drop fewer of its {len(self.names)}"
+            bool(kept),
+            f"{self.source} has no column left: drop fewer of its {len(self.names)} columns",
         )
         return replace(self, names=kept)
 

@@ -66,7 +66,8 @@ DEVIANCES = {"poisson": 1, "gamma": 2}
 FOLDS = 5
 GRID_OF_CS = 25  # from 1e-4 to 1e4, each about twice the one before
 SELECTION_RULES = (
-    "best: the best score on held-out rows; 1se: the simplest model within a standard error of it."
+    "best: the best score on held-out rows; 1se: the simplest model whose score is within one standard "
+    "error of the best."
 )
 
 
@@ -115,7 +116,7 @@ def fit(
         typer.Argument(metavar="DATA", help="CSV, TSV (also .gz), parquet, .npy, .npz or .svm."),
     ],
     target: Annotated[
-        str | None, option("COLUMN", "The column to predict; its number in a matrix.")
+        str | None, option("COLUMN", "The column to predict: its name, or its number in a matrix.")
     ] = None,
     loss: Annotated[
         str | None,
@@ -129,7 +130,9 @@ def fit(
     ] = None,
     form: Annotated[
         str | None,
-        option("NAME", "radius: a bound on |coef|_1; penalty: a penalty.", "radius", among=FORMS),
+        option(
+            "NAME", "radius: bound |coef|_1; penalty: penalise |coef|_1.", "radius", among=FORMS
+        ),
     ] = None,
     radius: Annotated[
         str | None, option("R,...", "Bound on |coef|_1.", "cross-validated", numbers_from=0.0)
@@ -167,7 +170,7 @@ def fit(
     ] = None,
     delta: Annotated[
         float | None,
-        option("D", "With huber: larger residuals have a linear loss.", "1.35", above=0.0),
+        option("D", "For --loss huber: the loss of larger residuals is linear.", "1.35", above=0.0),
     ] = None,
     folds: Annotated[
         int | None, option("N", "Folds of the cross-validation.", str(FOLDS), least=2)
@@ -203,9 +206,11 @@ def fit(
         bool, typer.Option("--no-intercept", help="Fit without an intercept.")
     ] = False,
     drop: DropColumns = None,
-    weights: Annotated[str | None, option("COLUMN", "The weight of each row.")] = None,
+    weights: Annotated[
+        str | None, option("COLUMN", "The column with the weights of the rows.")
+    ] = None,
     offset: Annotated[
-        str | None, option("COLUMN", "A known part of the score, such as log(exposure).")
+        str | None, option("COLUMN", "A column that is added to the score, such as log(exposure).")
     ] = None,
     row_id: IdColumn = None,
     header: Header = None,
@@ -220,7 +225,7 @@ def fit(
         str | None,
         option(
             "ADDRESS",
-            "A Dask cluster to read and fit the files of a pattern.",
+            "Address of a Dask cluster that reads and fits the files of a pattern.",
             "threads of this machine",
         ),
     ] = None,
@@ -232,12 +237,13 @@ def fit(
     Minimises loss + ridge |coef|_2^2 subject to |coef|_1 <= radius. With --form
     penalty, it minimises the objectives of scikit-learn's ElasticNet and
     LogisticRegression. If you do not give radius or ridge, cross-validation
-    chooses them. If you give several values with commas, it takes the best. The
-    loss depends on the target: logistic for labels, least-squares for numbers.
-    Labels are text, or at most 10 different whole numbers with at least two rows
-    each on average. Columns are divided by their standard deviations. In
-    cross-validation, each fold computes its own deviations and its own values for
-    empty cells. The report ends with the same fit in Python.
+    chooses them. If you give several values with commas, cross-validation takes
+    the best of them. The loss depends on the target: logistic for labels,
+    least-squares for numbers. Labels are text, or at most 10 different whole
+    numbers with at least two rows each on average. Columns are divided by their
+    standard deviations. In cross-validation, each fold computes its own
+    deviations and its own values for empty cells. The report ends with the same
+    fit in Python.
 
     A pattern in quotes means many files with the same columns. Dask reads and
     fits them in blocks, here or on a cluster. They need not fit into the memory
@@ -253,7 +259,7 @@ def fit(
       condgrad fit claims.csv --target n --loss poisson --offset log_years
       condgrad fit "clicks-*.parquet" --target bought --radius 5 --ridge 1
 
-    Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.
+    Exit codes: 0 certified, 2 bad input, 3 not converged within its limits, 130 stopped by Ctrl-C.
     """
     settings = FitSettings(
         form=form,
@@ -377,7 +383,7 @@ def _check_sizes(settings: FitSettings, loss: str, strength: str, other: str) ->
         numbers = getattr(settings, name)
         flag = f"--{name.replace('_', '-')}"
         fits = numbers is None or name in (strength, other)
-        wanted = f"--{strength} and --{other.replace('_', '-')} do, for --loss {loss} in this form"
+        wanted = f"--{strength} and --{other.replace('_', '-')} are the options for --loss {loss} in this form"
         require(fits, f"{flag} does not go with this fit: {wanted}")
         if numbers is not None and name in ("alpha", "C"):
             require(min(numbers) > 0.0, f"{flag} must be above 0, got {min(numbers):g}")

@@ -41,7 +41,8 @@ def predict(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Predict new rows with a fitted model, and score it if they have the target.
+    """Predict the target of new rows with a fitted model. If the rows have the
+    target, the model also gets a score.
 
     Columns are matched by name, or by position for NPY, NPZ and libsvm files:
     column 0 of a matrix is index 1 of a libsvm file, unless that file has an

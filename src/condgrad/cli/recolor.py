@@ -83,7 +83,7 @@ def recolor(
       condgrad recolor temple.jpg flower.jpg --smooth 8 --strength 0.8 --compare
       condgrad recolor logo.png sunset.jpg --out logo-warm.webp --samples 1000
 
-    Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.
+    Exit codes: 0 certified, 2 bad input, 3 not converged within its limits, 130 stopped by Ctrl-C.
     """
     files.require_memory_for_plan(samples, samples, "ask for fewer --samples")
     require(strength <= 1.0, f"--strength must be from 0 to 1, got {strength:g}")
@@ -144,7 +144,7 @@ def recolor(
         sentences = {
             "image": f"{width} x {height} pixels, {n} of its colours matched to {m} of the palette",
             "value": f"{answer.value:.10g}",
-            "lower bound": f"{answer.lower_bound:.10g}, no plan is below",
+            "lower bound": f"{answer.lower_bound:.10g}, no plan has a smaller value",
             "written": ", ".join(map(str, written)),
         }
         report.print_report(

@@ -319,7 +319,7 @@ def _print(answer: TransportResult, facts: Mapping[str, Any], written: str) -> N
         "plan": f"{facts['sources']} sources to {facts['targets']} targets{mass}, transport cost {answer.cost:.6g}",
         "entropy": f"{settings['entropy']:.4g} ({settings['entropy_from']})",
         "value": f"{answer.value:.10g}, cost with entropy and regularisers",
-        "lower bound": f"{answer.lower_bound:.10g}, no plan is below",
+        "lower bound": f"{answer.lower_bound:.10g}, no plan has a smaller value",
         "effort": f"{counted(answer.iterations, 'iteration')} in {facts['seconds']:.2g} s",
         "written": written,
     }

@@ -749,10 +749,11 @@ class UnbalancedSinkhornTransport(_PotTransport):
     Parameters
     ----------
     reg_e : float
-        Weight of the entropy. It is the relative entropy between the plan and the product of the
-        weights.
+        Weight of the entropy. Here the entropy is the relative entropy between the plan and the
+        product of the weights.
     reg_m : float
-        The weight of the penalty. It is the relative entropy between the marginals and the weights.
+        The weight of the penalty. The penalty is the relative entropy between the marginals and the
+        weights.
     method, max_iter, tol, verbose, log, metric, norm, distribution_estimation, out_of_sample_map
         As in `SinkhornTransport`. New points move together with their nearest source.
     limit_max : float

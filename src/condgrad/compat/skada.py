@@ -91,7 +91,7 @@ class ClassRegularizerOTMappingAdapter(
         The regulariser: as in `condgrad.compat.pot.SinkhornLpl1Transport` for "lpl1", and as in
         `SinkhornL1l2Transport` for "l1l2".
     reg_e, reg_cl, metric, max_iter, max_inner_iter, tol
-        As in this class.
+        As in the class that `norm` chooses.
 
     Examples
     --------
@@ -120,7 +120,7 @@ class LaplaceOTMappingAdapter(skada.EntropicOTMappingAdapter):  # type: ignore[m
     reg_e, reg_lap : float or "auto"
         The `entropy` and the `weight` of `condgrad.transport.LaplaceTransport`.
     neighbors, metric, norm, max_iter, tol
-        As in that class.
+        As in `condgrad.transport.LaplaceTransport`.
 
     Examples
     --------

@@ -74,8 +74,8 @@ def make_sparse_classification(
 ) -> SparseClassification:
     """Draw the random classification problem of the paper's section 3.2.
 
-    The classes differ in the relevant variables only. There class +1 is N(mu, S+) and class -1 is
-    N(-mu, S-). The entries of mu are drawn from {-1, +1}, and S+ and S- from a Wishart
+    The classes differ in the relevant variables only. In these variables, class +1 is N(mu, S+) and
+    class -1 is N(-mu, S-). The entries of mu are drawn from {-1, +1}, and S+ and S- from a Wishart
     distribution. The other variables are N(0, 1) in both classes. Both classes are equally frequent
     in the training part and in the test part. The default sizes are the regime "sparse" of
     `datasets.REGIMES`.

@@ -38,7 +38,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
     """A linear model whose fit is one or several constrained problems (`tasks`)."""
 
     smooth_part: Callable[..., Any]
-    """The smooth part, from `condgrad.smooth`."""
+    """The class of the loss, from `condgrad.smooth`."""
 
     groups: Any
     coef_: Any

@@ -64,7 +64,7 @@ class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # ty
         if (mass == 0.0).any():
             absent = self.classes_.tolist()[int(np.argmin(mass))]
             raise ValueError(
-                f"class_weight='balanced' needs a positive sample_weight in each class, not in {absent!r}"
+                f"class_weight='balanced' needs a positive sample_weight in each class; class {absent!r} has none"
             )
         return (mass.sum() / (len(mass) * mass))[codes]
 
@@ -188,8 +188,8 @@ class ConstrainedLogisticRegression(RadiusFit, LogisticClassifier):
     radius : float, default 1.0
         The bound on |coef|_1; at least 0.
     ridge : float, default 0.5
-        The weight of |coef|_2^2; at least 0. The penalty of
-        `sklearn.linear_model.LogisticRegression(C=1)` is 0.5.
+        The weight of |coef|_2^2; at least 0. `sklearn.linear_model.LogisticRegression(C=1)` has the
+        same penalty as `ridge=0.5`.
     fit_intercept : bool, default True
         Fit an intercept. Without it, the intercept is 0.
     standardize : bool, default False
@@ -206,10 +206,9 @@ class ConstrainedLogisticRegression(RadiusFit, LogisticClassifier):
         does not work with data of Dask, with `positive`, or with one softmax loss for three classes
         or more (multi_class="multinomial").
     impute : {"median", "mean"}, optional
-        Replace each missing entry (NaN) of X by the median or the mean of its feature. By default a
-        missing entry is an error. It is computed from the samples of the fit, and `predict`
-        uses it too. In a search, each fold uses its own training samples. Not for data of
-        Dask.
+        Replace each missing entry (NaN) of X by the median or the mean of its feature. This number
+        is computed from the samples of the fit, and `predict` uses it too. In a search, each fold
+        uses its own training samples. By default a missing entry is an error. Not for data of Dask.
     positive : bool, default False
         Allow no negative coefficients.
     groups : sequence, optional
@@ -297,15 +296,15 @@ class ConstrainedLinearSVC(RadiusFit, HingeClassifier):
     It minimises sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + ridge |coef|_2^2 subject to
     |coef|_1 <= radius. Here w_i are the sample weights, and y_i is -1 or +1 for the two classes.
     With three classes or more, each class is fitted against the rest. The intercept has no penalty.
-    If several intercepts separate the data with a margin, the fit takes the one in the middle.
+    If many intercepts separate the data with a margin, the fit takes the middle of their interval.
 
     Parameters
     ----------
     radius : float, default 1.0
         The bound on |coef|_1; at least 0.
     ridge : float, default 0.5
-        The weight of |coef|_2^2; at least 0. `sklearn.svm.LinearSVC(C=1)` has 0.5, and also
-        penalises the intercept.
+        The weight of |coef|_2^2; at least 0. `sklearn.svm.LinearSVC(C=1)` has the same penalty as
+        `ridge=0.5`, but it also penalises the intercept.
     fit_intercept, standardize, penalty_factors, impute, positive, groups, class_weight
         As in `ConstrainedLogisticRegression`.
     tol, max_iter, warm_start, method, time_limit, verbose

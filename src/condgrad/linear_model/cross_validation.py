@@ -61,7 +61,7 @@ class Searched(SearchParameters, LinearEstimator):
     """A fit whose radius or penalty is chosen by scores on held-out samples."""
 
     default_scoring: str
-    """scikit-learn's name for what `_default_score` computes."""
+    """The default score, by its name in scikit-learn."""
 
     scores_: Any
 
@@ -212,9 +212,9 @@ class Searched(SearchParameters, LinearEstimator):
         )
 
     chosen_names: str
-    """The attributes of the choice, as a message names them."""
+    """The names of the attributes with the chosen values, for messages."""
     tried_names: str
-    """The parameters with the values to try, as a message names them."""
+    """The names of the parameters with the values to try, for messages."""
 
     def _advice(self, fits: Sequence[Fit]) -> str:
         """A sentence if the best value may lie outside the grid; otherwise the empty string."""
@@ -460,8 +460,8 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         The number of radii in the default grid.
     ridges : array, optional
         The ridges to try. The default is 0.001, 0.01 and 0.1 times the sum of squares of a typical
-        feature: the median over all features, centred if there is an intercept. So the default
-        follows the units of X.
+        feature: the median of these sums over all features. The features are centred first if there
+        is an intercept. So the default follows the units of X.
     selection : {"best", "1se"}, default "best"
         How to choose the radius. "best" takes the radius with the best mean score, as scikit-learn
         does. "1se" takes the smallest radius whose mean score is within one standard error of the
@@ -504,7 +504,7 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         tried, and the constraint is active there, a warning says so.
     cv_results_ : dict of arrays
         A table with a row for each ridge and radius: `param_ridge`, `param_radius`,
-        `mean_test_score`, `standard_error` (of this mean over the folds), `rank_test_score`,
+        `mean_test_score`, `standard_error` (of the mean score over the folds), `rank_test_score`,
         `split0_test_score`, ... `cv_table()` returns it as a DataFrame.
     radii_, ridges_ : array
         The values that were tried. The radii increase.

@@ -212,9 +212,8 @@ class HuberRegressor(SinglePenalty, RobustRegressor):
 
     Notes
     -----
-    `sklearn.linear_model.HuberRegressor` also estimates a scale. With its `epsilon`, `alpha` and
-    `scale_`, you get the same solution here for `delta = epsilon * scale_` and `alpha = alpha *
-    scale_ / n_samples`.
+    `sklearn.linear_model.HuberRegressor` also estimates a scale. To get the same solution here, set
+    `delta` to its `epsilon * scale_`, and `alpha` to its `alpha * scale_ / n_samples`.
 
     Examples
     --------

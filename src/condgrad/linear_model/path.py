@@ -200,8 +200,8 @@ def path(
         Numbers. For "logistic" and "squared-hinge": labels of two classes; the last one in sorted
         order is the positive class. If X is a tensor, the labels must be two numbers.
     loss : {"logistic", "least-squares", "squared-hinge", "poisson", "gamma", "huber"}
-        The loss, by default "logistic". It is a sum over the samples, as in `condgrad.smooth`.
-        "huber" has its default delta.
+        The loss, by default "logistic". Without `alphas` it is a sum over the samples, as in
+        `condgrad.smooth`. "huber" has delta = 1.35.
     radii : array, optional
         The radii. By default a geometric grid of `n_radii` radii. The last radius is about |coef|_1
         of the solution without a constraint. The first is a thousandth of the last.
@@ -224,7 +224,7 @@ def path(
         Fit an intercept. Without it, the intercept is 0.
     standardize, penalty_factors, positive, groups
         As in `ConstrainedElasticNet`. `standardize` and `penalty_factors` do not work with tensors:
-        scale these beforehand.
+        scale the tensors beforehand.
     sample_weight : array, shape (samples,), optional
         Weights >= 0; by default all are 1.
     offset : array, shape (samples,), optional

@@ -275,9 +275,8 @@ class LinearSVC(OfLiblinear, SingleFit, PenaltyOfSum, HingeClassifier):
     """Linear support vector machine: `sklearn.svm.LinearSVC`, with a proof.
 
     It minimises C sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + penalty. Here w_i are the
-    sample weights, and y_i is -1 or +1 for the two classes. Other than in
-    scikit-learn, the intercept has no penalty. With three classes or more, each class is
-    fitted against the rest.
+    sample weights, and y_i is -1 or +1 for the two classes. In contrast to scikit-learn, the
+    intercept has no penalty. With three classes or more, each class is fitted against the rest.
 
     Parameters
     ----------

@@ -82,8 +82,8 @@ class ConstrainedElasticNet(RadiusFit, LinearRegressor):
     radius : float, default 1.0
         The bound on |coef|_1; at least 0.
     ridge : float, default 0.5
-        The weight of |coef|_2^2; at least 0. The penalty of `sklearn.linear_model.Ridge(alpha=1)`
-        is 0.5. 0 gives the lasso with a constraint in place of its penalty.
+        The weight of |coef|_2^2; at least 0. `sklearn.linear_model.Ridge(alpha=1)` has the same
+        penalty as `ridge=0.5`. `ridge=0` gives the lasso, with a constraint instead of a penalty.
     fit_intercept : bool, default True
         Fit an intercept. Without it, the intercept is 0.
     standardize : bool, default False
@@ -98,10 +98,9 @@ class ConstrainedElasticNet(RadiusFit, LinearRegressor):
         such a feature is a combination of other such features, its coefficient is 0, and a warning
         says so. A factor of 0 does not work with data of Dask or with `positive`.
     impute : {"median", "mean"}, optional
-        Replace each missing entry (NaN) of X by the median or the mean of its feature. By default a
-        missing entry is an error. It is computed from the samples of the fit, and `predict`
-        uses it too. In a search, each fold uses its own training samples. Not for data of
-        Dask.
+        Replace each missing entry (NaN) of X by the median or the mean of its feature. This number
+        is computed from the samples of the fit, and `predict` uses it too. In a search, each fold
+        uses its own training samples. By default a missing entry is an error. Not for data of Dask.
     positive : bool, default False
         Allow no negative coefficients.
     groups : sequence, optional

@@ -108,7 +108,9 @@ class Set(ABC):
     nonnegative: bool = False
     """Whether all entries of all points are nonnegative."""
     forms_points: bool = True
-    """Whether its points are arrays. Streamed plans are not: they are only multiplied with."""
+    """Whether its points are arrays. Streamed plans are no arrays: only products with them are
+    computed.
+    """
     solid: bool = False
     """Whether a point stays inside if some of its coordinates shrink towards zero."""
     spectrally_solid: bool = False
@@ -116,7 +118,8 @@ class Set(ABC):
 
     @property
     def projection_rounding(self) -> float:
-        """The size of the numbers that set the rounding error of a projection; 0 if there are none.
+        """The size of the numbers on which the rounding error of a projection depends; 0 if there
+        are none.
 
         For example, a projection onto a ball with a centre far from 0 has the rounding error of the
         centre in every entry.
@@ -130,7 +133,7 @@ class Set(ABC):
     def null_point(self, space: Space) -> Array:
         """The point of the set nearest to the origin, or the start point if there is no projection.
 
-        Gaps are divided by a scale, and |f| + |g| at this point is a part of it.
+        Gaps are divided by a scale, which depends on |f| + |g| at this point.
         """
         return self.project(space.full(0.0)) if "project" in self.abilities else self.start(space)
 
@@ -147,8 +150,8 @@ class Set(ABC):
         raise self.lacks("project")
 
     def face(self, v: Array) -> Face:
-        """The projection of v, and the face of the set around it. It gives the derivative of the
-        projection.
+        """The projection of v, and the face of the set around it. The derivative of the projection
+        follows from them.
         """
         raise MissingAbility(
             f"{self!r} has no faces; L1Ball, Simplex, SolidSimplex and Box have them"

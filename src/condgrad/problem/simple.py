@@ -60,7 +60,8 @@ class Simple(ABC):
         """
 
     def beside(self, f: Smooth, here: Any, value: float) -> Simple:
-        """The g that the oracle uses at a point where f is `here` and f + g is `value`.
+        """The g that the oracle uses at a point. `here` is the evaluation of f at this point, and
+        `value` is f + g there.
 
         By default it is g itself. A g that knows more about the minimisers of f + g may return
         another one with a better bound.

@@ -20,7 +20,7 @@ limits the slopes have no correct digits.
 
 
 class Evaluation(Protocol):
-    """f at a point x: everything the methods ask, each computed when first asked for."""
+    """f at a point x. Each number or array is computed when a method asks for it first."""
 
     @property
     def value(self) -> float:
@@ -28,24 +28,29 @@ class Evaluation(Protocol):
 
     @property
     def gradient(self) -> Array:
-        """grad f(x), which may be as large as x and computed anew each time: ask once."""
+        """grad f(x). It may be as large as x, and it may be computed anew at each use: use it once."""
 
     @property
     def offset(self) -> float:
         """f(x) - <grad f(x), x>, the height of the tangent plane at the origin."""
 
     def magnitude(self, other: Any) -> float:
-        """The size of the terms of <grad f(x), y> before they cancel, for y the point of `other`.
+        """The size of the terms of <grad f(x), y> before they cancel, where y is the point of
+        `other`.
 
-        It covers those of f(x) as well, for `other` at x itself: a rounding unit in them is one of
-        f(x).
+        If y is x itself, it is at least the size of the terms of f(x). So the rounding error of
+        f(x) is about a rounding unit times this size, or less.
         """
 
     def along(self, others: Sequence[Any], directions: Array) -> Restriction:
-        """f restricted to x + sum_i a_i directions[i], directions[i] leading to others[i]."""
+        """f at x + sum_i a_i directions[i], as a function of the numbers a. directions[i] leads
+        from x to the point of others[i].
+        """
 
     def moved(self, x: Array, others: Sequence[Any], a: Vector) -> Any:
-        """The evaluation at x, which is this point moved by the fractions a towards the others."""
+        """The evaluation at x. x is the point of this evaluation, moved towards the points of the
+        others by the fractions a.
+        """
 
 
 class Floor(NamedTuple):
@@ -59,8 +64,8 @@ class Smooth(ABC):
     """A differentiable f. It is convex unless `convex` is False.
 
     You can add smooth parts, and multiply them by positive numbers. An f of your own implements
-    `at`. It returns an `Evaluation`: the value, the gradient, and f along directions from there.
-    Often `smooth.Function` is enough: it builds this from a plain function.
+    `at`. It returns an `Evaluation`: the value, the gradient, and f along directions from x. Often
+    `smooth.Function` is enough: it builds this from a plain function.
 
     Examples
     --------
@@ -73,19 +78,20 @@ class Smooth(ABC):
     space: Space | None = None
     """Shape, library and precision of the variable, if f knows them."""
     mixes: bool = True
-    """Whether f at a mixture of known points costs less than f at a new point."""
+    """Whether f at a mixture of known points takes less time than f at a new point."""
     widens: bool = True
     """Whether f may be evaluated at a float64 point if its data are float32."""
     may_overflow: bool = False
-    """Whether f far out may be larger than all floating-point numbers, as exp is."""
+    """Whether f may overflow at points far from the origin, as exp does."""
     floor: Floor | None = None
     """A lower bound on f, if known."""
     convex: bool = True
-    """Whether f is convex. If it is not, no lower bound is proved, but how far the answer is from a
-    stationary point.
+    """Whether f is convex. If f is not convex, a run proves no lower bound. It proves how far the
+    answer is from a stationary point.
     """
     has_rounded_data: bool = False
-    """Whether its data were computed from the user's data, and so were rounded to their precision.
+    """Whether the data of f were computed from the user's data. Then they were rounded to the
+    precision of the user's data.
     """
 
     @abstractmethod

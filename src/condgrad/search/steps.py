@@ -123,13 +123,13 @@ class StepRule(Protocol):
 
 @dataclass(frozen=True)
 class OpenLoop:
-    """The step order / (k + order) in iteration k, whatever f does.
+    """Step k has the length order / (k + order), whatever f does.
 
     `step="open-loop"` has the order 2: its steps are 2 / (k + 2). The gap falls at best like
     (1/k)^order. So a larger order may be faster, but its steps stay long for more iterations.
-    `step="log-open-loop"` has the order 2 + log(k + 1), so that you need not choose one. (Wirth,
-    Pena and Pokutta, Accelerated affine-invariant convergence rates of the Frank-Wolfe algorithm
-    with open-loop step-sizes, 2023)
+    `step="log-open-loop"` has the order 2 + log(k + 1), so that you need not choose an order.
+    (Wirth, Pena and Pokutta, Accelerated affine-invariant convergence rates of the Frank-Wolfe
+    algorithm with open-loop step-sizes, 2023)
 
     Parameters
     ----------
@@ -312,7 +312,7 @@ class Exact:
 
     F is minimised on the segment from x to the oracle's point. With a memory, it is minimised over
     the hull of x, this point and all remembered points. If f is not convex and F is not quadratic
-    on the segment, the step is at least as good as Armijo's: F is no higher after it.
+    on the segment, the step lowers F by at least as much as Armijo's step. So F does not rise.
 
     Parameters
     ----------

@@ -67,7 +67,9 @@ class L1Ball(Ball):
         return total(namespace(x).abs(x))
 
     def pulls(self, c: Array) -> Array:
-        """How fast <c, x> falls at most as a coordinate leaves 0."""
+        """For each coordinate, the largest rate at which <c, x> can fall when the coordinate leaves
+        0.
+        """
         return namespace(c).abs(c)
 
     def project(self, x: Array) -> Array:

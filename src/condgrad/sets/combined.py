@@ -26,7 +26,7 @@ class Product(Set):
     shapes : sequence of shapes, optional
         The shape of the points of each part; a number is the length of a vector. A matrix is
         flattened in the joint vector. Give None for parts that know their shape, such as `Simplex`.
-        Parts such as `L1Ball` do not know it.
+        Parts such as `L1Ball` do not know their shape.
 
     Examples
     --------

@@ -213,11 +213,13 @@ class Polytope(Set):
         return self._unit * self._center
 
     def inner(self, x: Any) -> Any:
-        """A point x of the set, in the coordinates that interior-point methods use."""
+        """A point x of the set, converted to the coordinates that interior-point methods use."""
         return x[self._free] / self._unit
 
     def outer(self, v: Any) -> Any:
-        """The inverse of `inner`: a point v of interior-point methods, in the user's terms."""
+        """The inverse of `inner`: it converts a point v of an interior-point method to a point of
+        the set.
+        """
         return self._unit * self._whole(v)
 
     def _whole(self, v: Any) -> Any:
@@ -227,7 +229,7 @@ class Polytope(Set):
         return x
 
     def inner_rows(self, K: Matrix) -> Matrix:
-        """Rows of a matrix, or a gradient, in the coordinates of `inner`."""
+        """Rows of a matrix, or a gradient, converted to the coordinates of `inner`."""
         return self._unit * K[..., self._free]
 
     inner_slope = inner_rows
@@ -235,7 +237,7 @@ class Polytope(Set):
     def prices_at(self, at: InnerPoint | None, unit: float) -> Prices:
         """The prices (dual variables) at a point of an interior-point method; 0 without a point.
 
-        The prices of the point are in units of `unit`, a number in the unit of F.
+        The method computes with F / `unit`. So its prices are multiplied by `unit`.
         """
         if at is None:
             return Prices(np.zeros(len(self.b_ub)), np.zeros(len(self.b_eq)))

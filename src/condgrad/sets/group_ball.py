@@ -105,7 +105,7 @@ class GroupBall(Ball):
         return max(outside, -float(namespace(x).min(x))) if self.positive else outside
 
     def pulls(self, c: Array) -> Array:
-        """For each group, the fastest that <c, x> can fall when the group leaves 0."""
+        """For each group, the largest rate at which <c, x> can fall when the group leaves 0."""
         return self.group_norms(self._allowed(-c))
 
     def _allowed(self, x: Array) -> Array:
@@ -133,7 +133,7 @@ class GroupBall(Ball):
         """The face at the projection of v.
 
         Its active coordinates are those of the groups that are not 0. Its normal has the directions
-        of these groups. A projection also shrinks what is across these directions.
+        of these groups. A projection also shrinks moves that are orthogonal to these directions.
         """
         xp = namespace(v)
         point = self.project(v)
@@ -146,10 +146,11 @@ class GroupBall(Ball):
         return Face(point, active, point[active] / by_row[active])
 
     def derivative(self, v: Array, face: Face, rows: Array) -> Array:
-        """Some rows times the derivative of the projection of v, without the normal of its face.
+        """Some rows times the derivative of the projection of v. The part of the derivative along
+        the normal of the face is left out.
 
-        The part of a row along the direction of a group stays. The part across it shrinks by the
-        same factor as the group.
+        The part of a row along the direction of a group does not change. The part that is
+        orthogonal to it shrinks by the same factor as the group.
         """
         if face.normal is None:
             return rows

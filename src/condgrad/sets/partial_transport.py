@@ -132,8 +132,8 @@ class PartialTransport(Set):
         return max(0.0, -float(xp.min(x)), rows, columns, abs(total(x) - self.mass))
 
     def rounded(self, plan: Array) -> Array:
-        """A plan of the set near a given nonnegative one. Rows and columns that are too heavy are
-        scaled down, and the missing mass is spread.
+        """A plan of the set near a given nonnegative matrix. Rows and columns that are too heavy
+        are scaled down, and the missing mass is spread.
         """
         xp = namespace(plan)
         a = like(self.a, plan)
@@ -194,10 +194,10 @@ class PartialTransport(Set):
     def by_newton(
         self, c: Array, weight: float, start: Potentials, accuracy: float
     ) -> tuple[Certified, int]:
-        """Newton's method along a path of entropies, for positive weights; and the steps it took.
+        """The answer of Newton's method along a path of entropies, and the number of its steps.
 
-        All weights must be positive. Its matrix has one row and one column for each column of the
-        plan, so the side with fewer points should be the columns.
+        All weights must be positive. The linear systems have one row and one column for each column
+        of the plan. So the side with fewer points should be the columns.
         """
         if c.shape[0] < c.shape[1]:
             turned = PartialTransport(self.b, self.a, self.mass)

@@ -94,17 +94,17 @@ class KSparse(Ball):
         _checks.hold_whole(self, "k", at_least=1)
 
     def norm(self, x: Array) -> float:
-        """The norm whose ball is this set: x is in the set if it is at most `radius`."""
+        """The norm whose ball is this set: x is in the set if its norm is at most `radius`."""
         xp = namespace(x)
         return max(float(xp.max(xp.abs(x))), total(xp.abs(x)) / self.k)
 
     def project(self, x: Array) -> Array:
         """sign(x) min(max(|x| - theta, 0), radius).
 
-        theta is 0 if this point is in the set. Otherwise theta is such that the sum of sizes is
-        k radius. It is computed as the sum of two shifts. The first has the rounding error of |x|,
-        which may be far above the radius. The second is computed from |x| minus the first, so it
-        only has the rounding error of the radius.
+        theta is 0 if the point for theta = 0 is in the set. Otherwise theta is such that the sum of
+        sizes is k radius. It is computed as the sum of two shifts. The first has the rounding error
+        of |x|, which may be far above the radius. The second is computed from |x| minus the first,
+        so it only has the rounding error of the radius.
         """
         xp = namespace(x)
         sizes = xp.abs(x)
@@ -171,7 +171,7 @@ class HyperSimplex(Set):
     def project(self, x: Array) -> Array:
         """min(max(x - theta, 0), 1) with theta such that the sum is k.
 
-        theta is computed in two shifts, as for `KSparse`.
+        theta is computed as the sum of two shifts, as for `KSparse`.
         """
         near = x - clipping_shift(x, 1.0, float(self.k))
         return namespace(x).clip(near - clipping_shift(near, 1.0, float(self.k)), 0.0, 1.0)

@@ -103,16 +103,18 @@ class SharedMarginal(Set):
         return space.full(1.0 / self.n) * like(self.columns, space.full(0.0))[None, :]
 
     def shared(self, x: Array) -> Array:
-        """p, the marginal that the blocks of x share. If they differ, their mean."""
+        """p, the marginal that the blocks of x share. If the marginals of the blocks differ, their
+        mean.
+        """
         return namespace(x).sum(self.block_sums(x), axis=1) / float(self.weights.sum())
 
     def block_sums(self, x: Array) -> Array:
-        """The row sums of the blocks of x, a column each."""
+        """The row sums of the blocks of x. The result has one column for each block."""
         xp = namespace(x)
         return xp.stack([xp.sum(x[:, block], axis=1) for block in self.blocks], axis=1)
 
     def kernel(self, u: Array, c: Array, weight: float) -> tuple[Array, Array]:
-        """exp((u_k + v_k - c)/weight) for the v of exact columns, and v."""
+        """exp((u_k + v_k - c)/weight) for each block k, and v. This v makes all column sums exact."""
         xp = namespace(c)
         X = xp.empty_like(c)
         columns = like(self.columns, c)

@@ -126,11 +126,13 @@ class SolidSimplex(OfMass):
         _checks.hold_number(self, "mass", at_least=0.0)
 
     def norm(self, x: Array) -> float:
-        """The sum of the entries, without their signs where a point is outside."""
+        """The sum of |x_i|. In the set this is the sum of the entries."""
         return total(namespace(x).abs(x))
 
     def pulls(self, c: Array) -> Array:
-        """How fast <c, x> falls as a coordinate leaves 0; one below 0 is held there."""
+        """For each coordinate, the rate at which <c, x> falls when the coordinate grows from 0. If
+        it is negative, the coordinate stays at 0.
+        """
         return -c
 
     def start(self, space: Space) -> Array:

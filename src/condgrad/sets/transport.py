@@ -87,7 +87,7 @@ class Transport(Set):
         return max(0.0, -float(xp.min(x)), float(rows), float(columns))
 
     def rounded(self, plan: Array) -> Array:
-        """A plan of the polytope near a given nonnegative one.
+        """A plan of the polytope near a given nonnegative matrix.
 
         Rows and columns that are too heavy are scaled down, and the missing mass is spread
         (Altschuler, Weed and Rigollet, NIPS 2017).

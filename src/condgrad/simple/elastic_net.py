@@ -100,11 +100,11 @@ class ElasticNetPenalty(Simple):
         return self.l1 * total(namespace(x).abs(x))
 
     def prox(self, v: Array, length: float) -> Array:
-        """v with each entry moved towards 0 by length * l1, to 0 at most."""
+        """v with each entry moved towards 0 by length * l1, but not beyond 0."""
         return self.on.soft(v, length * self.l1)
 
     def beside(self, f: Smooth, here: Any, value: float) -> ElasticNetPenalty:
-        """The same g, with bounds on where all solutions are and on how far f falls."""
+        """The same g. It also knows a bound on |x|_1 of all solutions, and a lower bound on f."""
         floor = f.floor
         if floor is None or not floor.slope < self.l1:
             if self.ridge > 0.0:

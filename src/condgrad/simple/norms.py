@@ -42,7 +42,7 @@ class Norm(Simple):
 
     @abstractmethod
     def norm(self, x: Array) -> float:
-        """|x|."""
+        """The norm of x."""
 
     @abstractmethod
     def subgradient(self, x: Array) -> Array:

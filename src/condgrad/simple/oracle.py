@@ -17,7 +17,9 @@ class Unknown(Set):
     """A set that only its oracle knows: every point counts as inside, and there is no start point."""
 
     def start(self, space: Space) -> Array:
-        raise MissingAbility("Oracle does not know a point of its set: pass x0, or on= a set")
+        raise MissingAbility(
+            "Oracle does not know a point of its set: pass x0, or give the set by on="
+        )
 
     def violation(self, x: Array) -> float:
         return 0.0

@@ -32,8 +32,7 @@ class Zero(Simple):
     on: Set
     smoothness = 0.0
     weight = 0.0
-    """The same as for a `Ridge` that is 0 everywhere, so that callers need not tell the two apart.
-    """
+    """0: code for a `Ridge` can then be used for `Zero` too."""
 
     def __post_init__(self) -> None:
         checked_set(self.on).require("linear_argmin", by="Zero")

@@ -113,7 +113,7 @@ class LossOfMatrix(Smooth):
     h: Any
     space: Space
     at_hand = True
-    """Whether K is an array or a sparse matrix of this process."""
+    """Whether the data matrix K is an array or a sparse matrix in this process."""
 
     @cached_property
     def smoothness(self) -> float | None:
@@ -130,7 +130,9 @@ class LossOfMatrix(Smooth):
 
     @cached_property
     def transposed(self) -> Matrix:
-        """K'. For a sparse K it is a new object, and making it takes as long as a short product."""
+        """K'. For a sparse K this is a new object. It is kept, because making it may take as long
+        as a product.
+        """
         return self.K.T
 
     def image(self, x: Array) -> Array:
@@ -168,17 +170,19 @@ class Composite(LossOfMatrix):
     """f(x) = h(Kx)."""
 
     shift_size = 0.0
-    """The size of what h adds to K x before anything else, for the rounding of that: offsets,
-    logarithms of targets.
+    """The size of the numbers that h first adds to K x, such as offsets or logarithms of targets.
+    The rounding error of the sum depends on it.
     """
     target_center = 0.0
-    """What was taken off the targets in h; it is added to the intercept that the user sees."""
+    """A number that was subtracted from the targets of h. It is added to the intercept that the
+    user sees.
+    """
     unpenalised: Any = None
-    """The `FreeColumns` that are minimised out beside the intercept, or None."""
+    """The columns without a penalty (`FreeColumns`), or None. f uses their best coefficients."""
     tilt: Array | None = None
-    """The linear terms beside h(Kx), which `FoldedLoss` may have."""
+    """Always None here. A `FoldedLoss` may have linear terms besides h(Kx)."""
     weight = 1.0
-    """What h(Kx) is multiplied by, where `FoldedLoss` has other numbers."""
+    """Always 1 here. A `FoldedLoss` may multiply h(Kx) by another number."""
 
     def __init__(self, K: Matrix, h: Separable) -> None:
         self.K = each_entry_once(K)
@@ -188,16 +192,16 @@ class Composite(LossOfMatrix):
 
     @cached_property
     def by_row(self) -> Matrix:
-        """K, where it is sparse in a form that has one row after the other."""
+        """K. A sparse K is stored by rows (CSR)."""
         return self.K if is_dense(self.K) else scipy.sparse.csr_array(self.K)
 
     @cached_property
     def by_column(self) -> Matrix:
-        """A sparse K in a form that has one column after the other, so that some are copied fast."""
+        """A sparse K stored by columns (CSC), so that copying some columns is fast."""
         return scipy.sparse.csc_array(self.K)
 
     def image_size(self, x: Array) -> float:
-        """sum_j |K_j|_2 |x_j|: the size of K x before columns cancel in it."""
+        """sum_j |K_j|_2 |x_j|: the size of the terms of K x before they cancel."""
         if type(self.K) is np.ndarray and "column_norms" not in self.__dict__:
             support = np.flatnonzero(x != 0.0)  # faster than of the numbers themselves
             if support.shape[0] == 0:
@@ -225,8 +229,9 @@ class Composite(LossOfMatrix):
         The arguments may also be arrays of such numbers. `unit` is the rounding unit at x, by
         default the unit of the data. `curvature` is the curvature of h at x, by default its bound.
 
-        The rounding error of an entry of K'theta is a unit of |K_j| |theta|. If theta is only the
-        rounding of K x, as in interpolation, it is at most the curvature times this rounding.
+        The rounding error of an entry of K'theta is a unit of |K_j| |theta|. theta may be nothing
+        but the rounding error of K x, as in interpolation. Then |theta| is at most the curvature
+        times this error.
         """
         unit = self.space.unit if unit is None else unit
         curvature = self.h.curvature_bound if curvature is None else curvature
@@ -247,33 +252,37 @@ class Composite(LossOfMatrix):
         return CompositeEvaluation(self, x)
 
     def evaluation(self, x: Array, u: Array, best: AtBestIntercept) -> CompositeEvaluation:
-        """f at x from u = K x and h there."""
+        """The evaluation of f at x, from u = K x and from h at u."""
         here = CompositeEvaluation(self, x, u, near=best.intercept)
         here.at_best = best
         return here
 
     def loss_at(self, evaluation: CompositeEvaluation) -> CompositeEvaluation:
-        """The part of an evaluation of f that is h(Kx): all of it."""
+        """The evaluation of h(Kx) alone. Here it is the given evaluation, because f has no other
+        terms.
+        """
         return evaluation
 
     def at_best(self, evaluation: CompositeEvaluation) -> AtBestIntercept:
-        """h at its best intercept, from an evaluation of f."""
+        """h with its best intercept, from an evaluation of f."""
         best: AtBestIntercept = evaluation.at_best
         return best
 
     @property
     def composite(self) -> Composite:
-        """The h(Kx)."""
+        """h(Kx) alone: here it is f itself."""
         return self
 
     @cached_property
     def on_host(self) -> Any:
-        """h of margins on the host."""
+        """h as a function of NumPy arrays, also if K is a tensor."""
         return self.h.on_host() if is_torch(self.K) else self.h
 
     @property
     def free(self) -> Array | None:
-        """The columns that are minimised out; that of an intercept alone is one row."""
+        """The columns without a penalty. An intercept alone is given as one row, not as a whole
+        column.
+        """
         if self.unpenalised is not None:
             return self.h.free
         return np.ones((1, 1)) if self.h.has_intercept else None
@@ -322,7 +331,7 @@ class Composite(LossOfMatrix):
 
     @property
     def is_shifted(self) -> bool:
-        """Whether an intercept or columns are minimised out."""
+        """Whether f has an intercept or columns without a penalty."""
         return self.h.has_intercept or self.unpenalised is not None
 
     def intercept_at(self, x: Array) -> float:

@@ -29,7 +29,7 @@ class Function(Smooth):
         Whether f is convex. If you say False, the answer is a stationary point. Its stationarity
         gap is the proof, and there is no lower bound. If you say True but f is not convex, you
         often get an error, because a bound or a tangent contradicts a value. But this check does
-        not find all such functions, and then the lower bound means nothing.
+        not find all such functions. If it does not find yours, the lower bound means nothing.
 
     Examples
     --------

@@ -28,8 +28,8 @@ class TransportGroupLasso(Smooth):
     """f(G) = weight * sum over columns j and classes c of |G[labels == c, j]|_2.
 
     It is small if each target point (column) receives its mass from one class of sources. A group
-    is the entries of one class in one column. f is differentiable if no group is 0, for example
-    with an entropy. If a group is 0, its part of the gradient is taken to be 0.
+    is the entries of one class in one column. f is differentiable if no group is 0, for example if
+    g is an entropy. If a group is 0, its part of the gradient is taken to be 0.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ class Linear(Smooth):
 
     @cached_property
     def floor(self) -> Floor:  # type: ignore[override]
-        """-|C|_inf |x|_1."""
+        """f(x) >= -|C|_inf |x|_1."""
         return Floor(0.0, largest_size(self.C))
 
     @property

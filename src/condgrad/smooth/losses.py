@@ -57,13 +57,15 @@ class DataLoss(Composite):
 
     floor = Floor(0.0, 0.0)
     in_blocks: ClassVar[Any] = None
-    """The loss of Dask's data, where there is one."""
+    """The class of this loss for data of Dask; None if there is none."""
     data_name = "Z"
     of_scores: ClassVar[type[SeparableLoss]]
     best_intercept: ClassVar[Any]
     """The function that finds the best intercept."""
     of_differences = False
-    """Whether only scores less targets count: then an offset is a part of the targets."""
+    """Whether the loss depends only on scores minus targets. Then an offset is subtracted from the
+    targets.
+    """
 
     def __new__(cls, *data: Any, **options: Any) -> Any:
         K = data[0] if data else options.get("A", options.get("Z"))
@@ -129,11 +131,13 @@ class DataLoss(Composite):
 class LeastSquares(DataLoss):
     """The least-squares loss f(x) = 1/2 sum_i w_i (a_i.x - y_i)^2 of the coefficients x.
 
+    The attributes of all losses write f(x) as h(Kx), where K is the data matrix (here A).
+
     Parameters
     ----------
     A : array, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
-        The rows are a_i. Data of Dask may have dense or sparse blocks. The result is then a
-        `BlockwiseLoss`; offset and unpenalised columns are not possible.
+        The rows are a_i. Data of Dask may have dense or sparse blocks. For them the result is a
+        `BlockwiseLoss`, and `offset` and `unpenalised` are not possible.
     y : array, shape (samples,)
         The targets.
     sample_weight : array of nonnegative numbers, optional

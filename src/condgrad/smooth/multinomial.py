@@ -49,9 +49,9 @@ class Multinomial(LossOfMatrix):
     sample_weight : array of nonnegative numbers, optional
         The weights w_i; 1 by default.
     intercept : bool
-        Add an intercept without a penalty for each class. They are not part of X: f(X) uses the
-        best ones for X. These are `at(X).intercept`; they sum to 0. Each class needs a positive
-        weight; otherwise its intercept would fall without bound.
+        Add an intercept without a penalty for each class. The intercepts are not part of X: f(X)
+        uses the best intercepts for X. These are `at(X).intercept`; their sum is 0. Each class
+        needs a positive weight; otherwise its intercept would fall without bound.
 
     Examples
     --------

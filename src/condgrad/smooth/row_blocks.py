@@ -252,8 +252,8 @@ class BlockwiseLoss(ABC):  # noqa: B024 - losses are registered, for `isinstance
     ----------
     loss : type
         `LeastSquares`, `Logistic` or `SquaredHinge`.
-    K : Dask array or dataframe, or its `RowBlocks`, which several losses may share, shape (samples,
-    features)
+    K : Dask array or dataframe, shape (samples, features)
+        The data. `RowBlocks` of the data are possible too; several losses can share them.
     y : Dask array or array, shape (samples,)
         Numbers; for `Logistic` and `SquaredHinge` they are -1 and +1.
     sample_weight : Dask array or array of nonnegative numbers, optional

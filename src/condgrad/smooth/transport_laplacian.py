@@ -152,14 +152,14 @@ class TransportLaplacian(Smooth):
 
     @cached_property
     def kernels(self) -> tuple[Array, Array]:
-        """Orthonormal vectors on which Ls and Lt are 0: if these are unnormalised graph Laplacians,
-        the constants on each connected part of the graph.
+        """Orthonormal vectors on which Ls and Lt are 0. If Ls and Lt are unnormalised graph
+        Laplacians, each vector is constant on one connected part of the graph, and 0 elsewhere.
         """
         return constants_of(self.Ls, self.Xs), constants_of(self.Lt, self.Xt)
 
     @cached_property
     def exact_kernels(self) -> tuple[Array, Array]:
-        """Those of the `kernels` on which Ls and Lt are exactly 0, without rounding."""
+        """The vectors of `kernels` on which Ls and Lt are exactly 0, without rounding."""
         in_P, in_Q = self.kernels
         whole_s, whole_t = self.has_whole_entries
         return in_P if whole_s else in_P[:, :0], in_Q if whole_t else in_Q[:, :0]

@@ -440,13 +440,13 @@ def _finite(result: BatchResult, batch: Batch | MixedBatch) -> BatchResult:
         return result
     lost = np.flatnonzero(host(answered) == 0.0)
     j = int(lost[0])
-    more = f", like {len(lost) - 1} more," if len(lost) > 1 else ""
+    more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
     largest, entropy, mass = batch.described(j)
     error = NotFiniteError(
         f"problem {j} of {len(result)}{more} is out of the range of floats: costs of up to "
         f"{largest:.3g}, an entropy of {entropy:.3g} and a mass of {mass:.3g} make F, "
-        "its bound or the costs in units of the entropy infinite; choose other units for it. In this "
-        "error, `others` are the answers of all other problems, and `problems` the numbers of the rest"
+        "its bound or cost / entropy infinite; choose other units for it. In this error, `problems` are the "
+        "numbers of all problems without an answer, and `others` are the answers of the other problems"
     )
     error.problems = tuple(map(int, lost))
     error.others = result._only(answered)

@@ -133,8 +133,8 @@ def recolor(
         sRGB or grey values: uint8, uint16, or floats from 0 to 1. A fourth channel (opacity) does
         not change. A grey image gets the lightness of the palette.
     entropy : float or "auto"
-        Weight of the entropy. "auto" is a quarter of entropy="auto" of `EntropicTransport`. It is
-        proportional to the spread of the colours.
+        Weight of the entropy. "auto" is a quarter of the value that entropy="auto" has in
+        `EntropicTransport`. So it is proportional to the spread of the cost between the colours.
     weight : float or "auto"
         Weight of the Laplacian regulariser, as in `LaplaceTransport`. It keeps similar colours
         similar.

@@ -20,7 +20,7 @@ class PointCost(ABC):
 
     @abstractmethod
     def unformed(self) -> UnformedCost:
-        """The same cost as factors in float64, for streamed plans."""
+        """The same cost in float64, in the form that streamed plans need: factors, or a function."""
 
     @property
     @abstractmethod
@@ -141,12 +141,12 @@ def cosine(Xs: Any, Xt: Any) -> Cosine:
     Parameters
     ----------
     Xs, Xt : arrays, shapes (n, d) and (m, d)
-        Source and target points. None may be the origin, because it has no direction.
+        Source and target points. No point may be the origin, because it has no direction.
 
     Returns
     -------
     Cosine
-        A cost of rank d.
+        A cost between points, for `transport.solve`.
 
     Examples
     --------

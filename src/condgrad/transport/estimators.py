@@ -650,17 +650,18 @@ class EntropicTransport(EntropicPlanTransformer):
     entropy : float or "auto"
         Weight of sum G log G, in the units of the cost. "auto" is 0.2 times the spread of the cost.
         The spread is the standard deviation of the cost over independent sources and targets, after
-        its row and column means are subtracted (they change no plan). For squared Euclidean
-        distances this gives 0.4 sqrt(tr(S_s S_t)), with the covariances S_s and S_t of the two
-        domains. The plan for "auto" does not depend on units, shifts, the number of points, or
-        copies of points.
+        its row and column means are subtracted (this does not change the plan). For squared
+        Euclidean distances this gives 0.4 sqrt(tr(S_s S_t)), with the covariances S_s and S_t of
+        the two domains. The plan for "auto" does not depend on units, shifts, the number of points,
+        or copies of points.
     metric : str
         The cost, by its name in `scipy.spatial.distance.cdist`. For tensors, the names are
         "sqeuclidean", "euclidean", "cityblock" and "chebyshev". With "sqeuclidean", a plan that
         does not fit into memory is streamed: it is not stored, but products with it are computed.
     norm : {None, "max", "median", "log", "loglog"}
         Divide the cost by its maximum or median, or take log(1 + cost) once or twice. If you give
-        the entropy or the weight as a number, it is in the units of this new cost.
+        `entropy` as a number, it is in the units of this new cost. The same holds for the `weight`
+        of other classes.
     tol : float
         The fit ends when the certified gap divided by the scale of the objective is at most this
         number, as in `transport.solve`.
@@ -684,7 +685,7 @@ class EntropicTransport(EntropicPlanTransformer):
     n_iter_ : int
         The number of iterations.
     result_ : TransportResult
-        The answer for the distinct points with weight.
+        The answer for the distinct points with a positive weight.
     Xs_, Xt_ : arrays
         The points of the fit.
 
@@ -711,11 +712,11 @@ class LaplaceTransport(EntropicPlanTransformer, LaplacianParameters):
         As in `EntropicTransport`.
     weight : float or "auto"
         Weight of the Laplacian regulariser, as in `transport.Laplacian`. "auto" chooses a weight
-        for each of its two terms, such that the term is 0.03 sqrt(tr S_s tr S_t) for a map of
-        neighbours onto neighbours. S_s and S_t are the covariances of the two domains. This is for
-        squared distances; for another cost it is multiplied by the spread of this cost and divided
-        by the spread of squared distances. The plan for "auto" does not depend on the units of the
-        domains, the number of points, or copies of points.
+        for each of its two terms, such that the term is 0.03 sqrt(tr S_s tr S_t) for a map that
+        takes neighbours to neighbours. S_s and S_t are the covariances of the two domains. This is
+        the rule for squared distances. For another cost, the weight is multiplied by the spread of
+        this cost and divided by the spread of squared distances. The plan for "auto" does not
+        depend on the units of the domains, the number of points, or copies of points.
     neighbors, normalized
         As in `transport.Laplacian`.
     source, target : float

@@ -169,7 +169,7 @@ def gromov(
     callback: Callback | None = None,
     progress: bool = False,
 ) -> GromovResult:
-    """Match the points of two spaces by the distances within each: Gromov-Wasserstein transport.
+    """Match the points of two spaces by the distances within each space (Gromov-Wasserstein).
 
     The objective is F(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl + weight <M, G> + entropy sum G log G
     over plans G from a to b. F is not convex, so the run has several starts, and you get the best
@@ -188,8 +188,8 @@ def gromov(
         Weight of sum G log G; 0 for none. Marginals are exact for every entropy.
     fused : pair (M, weight), optional
         Costs between the points of the two spaces, and their weight. M is an array of shape (n, m)
-        or a cost between points. POT multiplies the first sum by alpha and <M, G> by 1 - alpha. The
-        same plan has here weight = (1 - alpha)/alpha and entropy = epsilon/alpha.
+        or a cost between points. POT multiplies the first sum by alpha and <M, G> by 1 - alpha. To
+        get the same plan here, set weight = (1 - alpha)/alpha and entropy = epsilon/alpha.
     loss : {"square", "kl"}
         L(x, y) is (x - y)^2 for "square". It is x log(x/y) - x + y for "kl", which needs numbers >=
         0.
@@ -207,8 +207,8 @@ def gromov(
     seed : int
         The seed of the random starts.
     tol : float
-        A start ends when its stationarity gap is at most `tol * scale`. `condgrad.certificate`
-        defines the scale.
+        The run from a start ends when its stationarity gap is at most `tol * scale`. For the scale
+        see `Result.scale`.
     max_iter : int
         Iterations of each start.
     time_limit, callback, progress
@@ -217,8 +217,8 @@ def gromov(
     Returns
     -------
     GromovResult
-        It has `plan`, `value` and its `parts`, `stationarity`, `lower_bound`, a record for each of
-        the `starts`, `trace`, `barycenters` and `apply`.
+        It has `plan`, `value` and the `parts` of the value, `stationarity`, `lower_bound`, a record
+        for each of the `starts`, `trace`, `barycenters` and `apply`.
 
     Examples
     --------

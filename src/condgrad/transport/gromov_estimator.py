@@ -20,7 +20,7 @@ from condgrad.transport.gromov import gromov
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Match samples of two spaces by the distances within each. The two spaces may have different
+    """Match samples of two spaces by the distances within each space. The spaces may have different
     features.
 
     This is Gromov-Wasserstein transport. The plan is proved to be stationary; see

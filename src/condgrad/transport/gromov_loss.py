@@ -32,10 +32,10 @@ def gromov_loss(
 ) -> Tensor:
     """The objective F of `transport.gromov` at the plan it finds, as a differentiable torch scalar.
 
-    There are derivatives with respect to C1, C2 and the costs M of `fused`. They keep the plan
-    fixed; no iterations are unrolled. This is right if the plan is a strict local minimiser that
-    moves smoothly with the data: by the envelope theorem, it is then the derivative of F along this
-    branch of stationary plans. It is *not* the derivative of the global minimum. If another start
+    There are derivatives with respect to C1, C2 and the costs M of `fused`. They are computed with
+    the plan fixed; no iterations are unrolled. If the plan is a strict local minimiser that moves
+    smoothly with the data, these are the derivatives of F along this branch of stationary plans, by
+    the envelope theorem. They are *not* the derivatives of the global minimum. If another start
     wins, the value jumps to another branch. So in an optimiser, start each step from the last plan
     (`start=`, `starts=1`).
 
@@ -49,7 +49,8 @@ def gromov_loss(
     entropy, fused, loss, starts, start, max_iter, time_limit
         As in `transport.gromov`. M of `fused` may require a gradient.
     tol : float
-        Tolerance for the stationarity gap divided by its scale. A run that does not reach it warns.
+        Tolerance for the stationarity gap divided by its scale. If the run does not reach it, there
+        is a warning.
 
     Returns
     -------

@@ -64,8 +64,9 @@ class CertifiedLoss:
         Bounds on the errors of the two gradients with respect to the points. They follow from the
         gap, and are infinite for entropy = 0.
     plan_error : float
-        A bound on the sum of |G - G*|, where G is the plan and G* the optimal plan. This is the
-        error of the gradient with respect to the cost. It is infinite for entropy = 0.
+        A bound on the sum of |G - G*|, where G is the plan and G* the optimal plan. It also bounds
+        the error of the gradient with respect to the cost, because this gradient is the plan. It is
+        infinite for entropy = 0.
 
     Examples
     --------
@@ -100,12 +101,12 @@ def loss(
 ) -> Tensor:
     """The minimum of the transport problem, as a torch scalar with first and second derivatives.
 
-    The minimum is that of <C, G> + entropy sum G log G + regularisers over plans G from a to b. The
-    cost C_ij is |Xs_i - Xt_j|^2, or any cost that you give. No iterations are unrolled: the problem
-    is solved, and the envelope theorem gives the gradient from two more products with the plan. A
-    second derivative takes one solve with the Newton system at the solution. Second derivatives
-    work for an entropy alone, and with Laplacians. Everything is computed in float64, and returned
-    in the precision of Xs.
+    The problem is to minimise <C, G> + entropy sum G log G + regularisers over plans G from a to b.
+    The cost C_ij is |Xs_i - Xt_j|^2, or any cost that you give. No iterations are unrolled: the
+    problem is solved, and the envelope theorem gives the gradient from two more products with the
+    plan. A second derivative takes one solve with the Newton system at the solution. Second
+    derivatives work for an entropy alone, and with Laplacians. Everything is computed in float64,
+    and returned in the precision of Xs.
 
     Parameters
     ----------
@@ -116,8 +117,9 @@ def loss(
         gradient must be positive. Their gradients are the potentials u and v with plan = exp((u_i +
         v_j - M_ij)/entropy - 1), where M is the cost plus the gradient of the regularisers. This
         determines u and v up to a constant, which is chosen such that <a, u> = <b, v>. The constant
-        only matters if a step changes sum a and sum b by different factors. Then it means that both
-        weights are first scaled to the geometric mean of their sums.
+        only matters if a step changes sum a and sum b by different factors. The gradients then
+        belong to an extension of the loss: both weights are first scaled to the geometric mean of
+        their sums.
     cost : tensor, shape (n, m), optional
         A cost in place of points, for example the output of a network. The gradient with respect to
         it is the plan. A pair with a cost of +inf may not be matched, and its gradient is 0.
@@ -179,8 +181,8 @@ def certified_loss(
 
     The bounds follow from the gap. By Pinsker's inequality, a plan G with this gap has |G - G*|_1
     <= sqrt(2 mass gap / entropy), where G* is the optimal plan. The gradients are linear in the
-    plan, except for the quadratic part of Laplacians. So this bounds their error; see
-    `GradientError`.
+    plan, except for the quadratic part of Laplacians. So a bound on the error of the plan gives
+    bounds on their errors; see `GradientError`.
 
     Parameters
     ----------
@@ -224,7 +226,8 @@ def barycentric_map(
 
     Y are the targets, or other values. The map is differentiable with respect to the points, the
     weights and Y. The derivative of the plan comes from the implicit function theorem, by one solve
-    with the Newton system at the solution. Its error is of the order of the square root of the gap.
+    with the Newton system at the solution. The error of the map and of its derivative is of the
+    order of the square root of the gap.
 
     Parameters
     ----------
@@ -440,8 +443,8 @@ def _solved(
     result.result.uninterrupted()
     if not result.success:
         warnings.warn(
-            f"{options.purpose}: {result.message}; the value is certified to {result.gap:.3g} and its "
-            "gradient is that of the plan that was reached: use a larger tol, more iterations or more time",
+            f"{options.purpose}: {result.message}; the value is certified to {result.gap:.3g}, and the "
+            "gradient belongs to the last plan: use a larger tol, more iterations or more time",
             ConvergenceWarning,
             stacklevel=5,
         )

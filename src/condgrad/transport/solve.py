@@ -343,8 +343,8 @@ def solve(
         does not fit into memory.
     start : optional
         Where to start: a plan, a pair of potentials (u, v), or an earlier `TransportResult`. The
-        earlier result may belong to other points. Then each new point starts from a mean of the
-        values at the nearest old points.
+        earlier result may belong to other points. Then the start potential of a new point is a mean
+        of the potentials of the nearest old points.
     engine : str
         The solver of linear programs, if one is needed, as in `sets.Transport`.
     workers : distributed.Client, optional

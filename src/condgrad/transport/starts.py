@@ -203,7 +203,9 @@ def _from_dual(start: DualStart, problem: TransportProblem) -> Any:
             StreamedPlan.product(a, b), origin=Linearisation(0.0 * a, finite, start.P, start.Q)
         )
     if problem.structure.entropy == 0.0:
-        raise ValueError("start as potentials, or between other points, needs an entropy")
+        raise ValueError(
+            "a start that is potentials, or a result between other points, needs an entropy > 0"
+        )
     cost = double(problem.structure.cost)
     laplacian = problem.structure.laplacian
     if laplacian is not None:
@@ -237,8 +239,8 @@ def carried(start: TransportResult, problem: TransportProblem) -> DualStart:
         if known.shape[1] != wanted.shape[1]:
             raise ValueError(
                 f"start is a result whose {which} have the shape {tuple(known.shape)}, but those of "
-                f"this problem have {tuple(wanted.shape)}: it is carried over between near points, so "
-                "both need the same number of coordinates; leave start out"
+                f"this problem have {tuple(wanted.shape)}: a result is carried over between near points, "
+                "so both problems need the same number of coordinates: leave start out"
             )
     by_row = Carrier.of(from_s, to_s)
     by_column = Carrier.of(from_t, to_t)

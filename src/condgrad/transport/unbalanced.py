@@ -131,7 +131,7 @@ def partial(
     """The best plan that moves a given part of the mass.
 
     It minimises <C, G> + entropy sum G log G + regularisers over plans G >= 0 with row sums <= a,
-    column sums <= b, and the sum `mass`.
+    column sums <= b, and the total mass `mass`.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def unbalanced(
     over G >= 0, by Newton's method. Here KL(x | y) = sum x log(x/y) - x + y, and s is the geometric
     mean of sum a and sum b. Some facts about this objective:
 
-    - If you multiply both a and b by m, plan and value are multiplied by m.
+    - If you multiply both a and b by m, the plan and the value are multiplied by m.
     - If the product of the two sums is 1, it is the objective of POT's `sinkhorn_unbalanced`.
     - If both sums are 1 and the penalties grow, it becomes the objective of `transport.solve` minus
       the constant entropy (sum a log a + sum b log b).
