@@ -1,7 +1,7 @@
 """Adaptation in a network
 =======================
 
-A small network learns from labelled sources and unlabelled targets. A transport loss joins the two.
+A small network learns from sources with labels and targets without labels. A transport loss connects the two clouds.
 
 Run it by ``python examples/adaptation_network.py --out out``.
 It needs torch. The sources are two moons with labels. The targets are the same moons after a turn, without labels. The

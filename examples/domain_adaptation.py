@@ -1,7 +1,7 @@
 """Domain adaptation
 =================
 
-A classifier is trained on one data set and used on another one, which is rotated. Transport connects them.
+A classifier is trained on one data set and used on another one, which is rotated. Transport connects the two data sets.
 
 Run it by ``python examples/domain_adaptation.py --out out``.
 Transport moves the training points (the sources) onto the other data set (the targets). Then the classifier learns from

@@ -1,11 +1,11 @@
 """Elastic-net path
 ================
 
-An elastic net with a bound on the l1 norm, for many radii. Each fit has its proof. Two are compared with scikit-learn.
+Fit elastic nets with many radii (bounds on the l1 norm). Each fit has its proof. Two fits are compared with scikit-learn.
 
 Run it by ``python examples/elastic_net.py --out out``.
-The example also uses the colon data, if this machine has them. It looks in the folder that the environment variable
-CONDGRAD_DATA names, and in the cache of `condgrad.datasets.load_colon()`. It downloads nothing.
+The example uses toy data, and the colon data if this machine has them. It looks for them in the folder that the
+environment variable CONDGRAD_DATA names, and in the cache of `condgrad.datasets.load_colon()`. It downloads nothing.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ import condgrad as cg
 
 RIDGE, RADII = 0.5, 40
 EPOCHS = 1000
-"""How often scikit-learn's solver may go through the data, which keeps this example short."""
+"""The largest number of passes of scikit-learn's solver over the data. It keeps this example short."""
 COMPARED = (10, 20)
-"""The places on the path at which scikit-learn is asked too."""
+"""The places on the path at which scikit-learn solves the problem too."""
 
 
 def problems() -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
-    """A name, the data, the labels and, where it is known, which variables are relevant."""
+    """For each name: the data, the labels, and the relevant variables if they are known."""
     toy = cg.datasets.make_sparse_classification(seed=0)
     found = {"toy": (toy.X_train, toy.y_train, toy.relevant)}
     try:
         colon = cg.datasets.load_colon(download_if_missing=False)
     except cg.datasets.DataUnavailable:
         print(
-            "The colon data are not here, so the toy is alone: name their folder in CONDGRAD_DATA."
+            "The colon data are not here, so only toy data are used: name their folder in CONDGRAD_DATA."
         )
     else:
         found["colon"] = (colon.X, colon.y, None)
@@ -58,7 +58,7 @@ def penalised(X: np.ndarray, y: np.ndarray, multiplier: float) -> tuple[np.ndarr
         random_state=0,
     )
     with warnings.catch_warnings():
-        # the table says it
+        # a star in the table says it
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y)
     return model.coef_[0], model.n_iter_[0] < EPOCHS
@@ -113,7 +113,7 @@ def draw(axes: Axes, name: str, path: cg.linear_model.Path, relevant: np.ndarray
     )
     relative = (path.gaps / np.maximum(1.0, np.abs(path.values))).max()
     axes.set(
-        title=f"{name}: gap / scale of F <= {relative:.0e}",
+        title=f"{name}: gap / max(1, |F|) <= {relative:.0e}",
         xlabel=r"radius, the bound on $|\mathrm{coef}|_1$",
     )
     axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18))
@@ -132,9 +132,11 @@ def main(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "elastic_net.png", dpi=130)
     print(
-        "\nsklearn excess: its penalised objective divided by ours, minus 1, for the same multiplier."
+        "\nsklearn excess: scikit-learn's penalised objective divided by ours, minus 1, for one multiplier."
     )
-    print(f"A star: its solver (saga, tol 1e-6) was stopped after {EPOCHS} passes over the data.")
+    print(
+        f"A star: scikit-learn's solver (saga, tol 1e-6) was stopped after {EPOCHS} passes over the data."
+    )
     print(f"Picture: {out / 'elastic_net.png'}")
 
 

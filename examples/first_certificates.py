@@ -1,11 +1,11 @@
 """First certificates
 ==================
 
-Two problems solved with a proof: a constrained elastic net, and an unmixing problem with entropy.
+Solve two problems with a proof: a constrained elastic net, and an unmixing problem with an entropy.
 
 Run it by ``python examples/first_certificates.py --out out``.
 In the second problem, a measured spectrum is a mixture of known spectra, and the program finds their shares. It prints
-a table of certified results, and saves a picture of their convergence in the output folder.
+a table of certified results, and saves a picture of their gaps in the output folder.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HEADINGS = ["method", "value", "lower bound", "rel. gap", "steps", "seconds", "s
 
 
 def elastic_net(rng: np.random.Generator) -> tuple[cg.smooth.Logistic, cg.simple.Ridge]:
-    """Few samples, many features: logistic loss + ridge on an l1 ball (section 3.2 of the paper)."""
+    """Few samples, many features: logistic loss and a ridge on an l1 ball (section 3.2 of the paper)."""
     samples, features, relevant = 100, 1000, 10
     Z = rng.standard_normal((samples, features))
     truth = np.zeros(features)
@@ -44,7 +44,7 @@ def elastic_net(rng: np.random.Generator) -> tuple[cg.smooth.Logistic, cg.simple
 
 
 def unmixing(rng: np.random.Generator) -> tuple[cg.smooth.LeastSquares, cg.simple.Entropy]:
-    """Which mixture of known spectra was measured? Least squares + entropy on the simplex."""
+    """Which mixture of known spectra was measured? Least squares and an entropy on the simplex."""
     bands, spectra = 200, 60
     wavelengths = np.linspace(0.0, 1.0, bands)[:, None]
     centres = rng.uniform(0.0, 1.0, spectra)
@@ -79,7 +79,7 @@ def solve_all(out: Path) -> None:
                 r = cg.minimize(
                     f, g, method=method, step=step, memory=memory, tol=1e-8, max_iter=1000
                 )
-            relative = (r.trace["best_value"] - r.trace["lower_bound"]) / max(1.0, abs(r.value))
+            relative = (r.trace["best_value"] - r.trace["lower_bound"]) / r.scale
             axes.plot(r.trace["iteration"] + 1, relative, color=colour, ls=line, label=label)
             numbers = (
                 f"{r.value:.7f}",

@@ -6,7 +6,7 @@ Four Frank-Wolfe methods on three polytopes: the certified gap against the numbe
 Run it by ``python examples/frank_wolfe_family.py --out out``.
 The plain conditional gradient zigzags if the minimum lies on a face. Away and pairwise steps remember the vertices and
 take weight from bad ones, so they converge linearly. Lazy steps first try the vertices that are known. They call the
-oracle only if no known vertex promises enough. On the Birkhoff polytope, each call is an assignment problem.
+oracle only if no known vertex promises enough progress. On the Birkhoff polytope, each call is an assignment problem.
 """
 
 from __future__ import annotations

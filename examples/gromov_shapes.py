@@ -6,7 +6,8 @@ Match two egg shapes by Gromov-Wasserstein. One of them is turned. Compare one s
 Run it by ``python examples/gromov_shapes.py --out out``.
 An egg is nearly an ellipse. An ellipse looks the same from both ends and from both sides. So a plan that exchanges the
 two sides is nearly as good as the right plan, and it is stationary too. A certificate of stationarity does not show
-which of the two a run has found. The table of starts shows it, and the lower bound says how much better a plan can be.
+which of the two plans a run has found. The table of starts shows it. The lower bound says how much better a plan can
+be.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ POINTS = 80
 
 
 def egg(rng: np.random.Generator) -> np.ndarray:
-    """Points along an ellipse, one half of which is a little longer."""
+    """Points along an ellipse. One half of the ellipse is a little longer."""
     angle = 2.0 * np.pi * np.arange(POINTS) / POINTS
     along = np.cos(angle)
     points = np.stack([1.5 * along * (1.0 + 0.05 * (along > 0.0)), np.sin(angle)], axis=1)

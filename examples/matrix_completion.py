@@ -1,13 +1,14 @@
 """Low-rank completion
 ===================
 
-A photograph has lost half of its pixels. A matrix of small nuclear norm completes it.
+A photograph has lost half of its pixels. A matrix with a small nuclear norm completes the photograph.
 
 Run it by ``python examples/matrix_completion.py --out out``.
 The set is the nuclear ball: all matrices with a bounded sum of singular values. Its extreme points have rank one. So a
 step of the conditional gradient needs one pair of singular vectors, and a step of projected gradients needs all of
 them. For both methods, the certified gap says how near they are to the minimum of f. The gap is not the error of the
-picture: the best matrix in the ball is a blurred picture. The table and the title state the error on the lost pixels.
+picture: even the minimiser of f in the ball is a blurred picture. The table and the title state the error on the lost
+pixels.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sklearn.datasets import load_sample_image
 import condgrad as cg
 
 SEEN, SHRINK = 0.5, 0.5
-"""The share of pixels that are seen, and of the photograph's nuclear norm that is allowed."""
+"""The share of the pixels that are seen, and the radius divided by the photograph's nuclear norm."""
 
 
 def photograph() -> np.ndarray:

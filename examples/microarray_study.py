@@ -4,9 +4,10 @@
 From gene expressions to a short list of genes: choose the radius, test on held-out samples, and find the stable genes.
 
 Run it by ``python examples/microarray_study.py --out out``.
-It uses the colon data (62 tissues, 2000 genes) if this machine has them. It looks in the folder that the environment
-variable CONDGRAD_DATA names, and in the cache of `condgrad.datasets.load_colon()`. If they are not there, it uses
-scikit-learn's breast cancer data, and the title says so. It downloads nothing.
+The program uses the colon data (62 tissues, 2000 genes) if this machine has them. It looks in the folder that the
+environment variable CONDGRAD_DATA names, and in the cache of `condgrad.datasets.load_colon()`. If the data are not
+there, it uses scikit-learn's breast cancer data, and the title says so. It downloads nothing. A gene is stable if
+models of many halves of the samples choose it.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def samples() -> tuple[str, np.ndarray, np.ndarray, list[str]]:
 
 
 def draw_choice(axes: Axes, model: cg.linear_model.ConstrainedLogisticRegressionCV) -> None:
-    """Scores on held-out folds for the chosen ridge, and the two rules."""
+    """Scores on held-out folds for the chosen ridge, and the radii that the two rules choose."""
     table = model.cv_table()
     row = table[table["param_ridge"] == model.ridge_]
     mean, error = row["mean_test_score"].to_numpy(), row["standard_error"].to_numpy()
@@ -96,7 +97,7 @@ def draw_stable(axes: Axes, share: np.ndarray, names: list[str]) -> None:
     )
     axes.axvline(SHARE, color="black", linewidth=0.8, linestyle="--")
     axes.set(
-        title=f"Share of {2 * HALVES} halves",
+        title=f"Share of {2 * HALVES} halves that choose it",
         xlim=(0, 1),
         yticks=np.arange(LISTED),
     )
@@ -135,7 +136,7 @@ def main(out: Path) -> None:
             share += fit.fit(X_train[half], y_train[half]).coef_[0] != 0.0
     share /= 2 * HALVES
     stable = np.flatnonzero(share >= SHARE)
-    print(f"chosen by {SHARE:.0%} of the halves:")
+    print(f"chosen by at least {SHARE:.0%} of the halves:")
     for k in stable[np.argsort(-share[stable])]:
         print(f"  {names[k]} ({share[k]:.0%})")
 

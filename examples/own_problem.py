@@ -1,12 +1,13 @@
 """Your own f, g and set
 =====================
 
-Where to build a depot? This program writes its own smooth f, its own g with an oracle, and its own set, a polygon.
+Where should a depot be built? This program writes its own smooth f, its own g with an oracle, and its own set, a polygon.
 
 Run it by ``python examples/own_problem.py --out out``.
 f is the sum of the (smoothed) distances to all customers. g is the price of being far from the harbour. The depot must
-lie in a district. The middle panel shows Lemma 2 of the paper: f lies above its tangent, so F lies above the tangent
-plus g. The oracle computes the minimum of this sum over the district. No depot in the district can have a smaller F.
+lie in a district. The middle panel shows Lemma 2 of the paper: f lies above its tangent, so F = f + g lies above the
+tangent plus g. The oracle computes the minimum of this sum over the district. No depot in the district can have an F
+below this minimum.
 """
 
 from __future__ import annotations

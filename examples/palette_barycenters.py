@@ -1,13 +1,13 @@
 """Barycentres of palettes
 =======================
 
-Palettes between the colours of two photographs.
+Compute palettes between the palettes of two photographs.
 
 Run it by ``python examples/palette_barycenters.py --out out``.
 A palette is a cloud of colours with weights. Each palette in between is a barycentre of the two palettes. Its colours
 come from a local search, and its transport plans are certified. The plan to the temple's palette says which colour
-replaces which, so the temple can be shown in each of these palettes. A pixel changes by the mean change of the palette
-colours near its own colour. So the sky has no seams.
+replaces each colour of the temple. So the temple can be shown in each of these palettes. A pixel changes by the mean
+change of the palette colours near its own colour. So the sky has no seams.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def main(out: Path) -> None:
             tol=1e-5,
         )
         print(f"{t:20.2f}{found.value:12.6f}{found.gap:22.1e}{found.rounds:8}")
-        # where the temple's own colours go: the plan's mean of the barycentre's colours
+        # each colour of the temple goes to the mean, by the plan, of the barycentre's colours
         moved = found.plans[0].apply_transpose(found.points) / weights[:, None]
         painted = pixels + nearness @ (moved - colours)
         picture = above_palette(painted.reshape(temple.shape), found.points, found.weights)

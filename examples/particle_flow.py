@@ -38,7 +38,7 @@ def flow(target: torch.Tensor, *, debiased: bool) -> tuple[list[torch.Tensor], l
         X.requires_grad_()
         value = transport.loss(X, target, entropy=ENTROPY, tol=1e-5)
         if debiased:
-            # the target's own term does not move
+            # the third term, of the target alone, is constant
             value = value - 0.5 * transport.loss(X, X, entropy=ENTROPY, tol=1e-5)
         (gradient,) = torch.autograd.grad(value, X)
         # weights are 1/n, so n times the gradient is the speed of a particle

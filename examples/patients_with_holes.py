@@ -33,11 +33,11 @@ SHARE_EMPTY = 0.01
 
 
 def write_tables(folder: Path) -> None:
-    """Patients whose outcome is known, and new ones; a cell in a hundred is empty."""
+    """Patients whose outcome is known, and new patients. A cell in a hundred is empty."""
     rng = np.random.default_rng(4)
     signal = rng.standard_normal((PATIENTS + NEW, GENES))
     score = signal[:, :5] @ [1.5, -1.2, 1.0, -0.8, 0.6] + 0.5 * rng.standard_normal(len(signal))
-    expression = 8.0 + signal * rng.uniform(0.2, 3.0, GENES)  # genes vary on scales of their own
+    expression = 8.0 + signal * rng.uniform(0.2, 3.0, GENES)  # each gene has its own scale
     expression[rng.random(expression.shape) < SHARE_EMPTY] = np.nan
     table = pd.DataFrame(expression.round(3), columns=[f"gene{k}" for k in range(GENES)])
     table.insert(0, "patient", [f"p{k:03}" for k in range(len(table))])
@@ -47,7 +47,7 @@ def write_tables(folder: Path) -> None:
 
 
 def terminal(folder: Path, command: str) -> None:
-    """Runs a command as a terminal does, and shows what it says."""
+    """Runs a command as a terminal does, and prints what the command prints."""
     program = [sys.executable, "-c", "from condgrad.cli import main; main()"]
     done = subprocess.run(
         [*program, *command.split()[1:]], cwd=folder, capture_output=True, text=True, check=False
@@ -56,7 +56,7 @@ def terminal(folder: Path, command: str) -> None:
 
 
 def in_python(folder: Path) -> ConstrainedLogisticRegressionCV:
-    """The same model, as the report of the command has it."""
+    """The same model, by the code in the report of the command."""
     table = pd.read_csv(folder / "patients.csv", index_col="patient")
     return ConstrainedLogisticRegressionCV(
         standardize=True,

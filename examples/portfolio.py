@@ -4,10 +4,10 @@
 The best compromise between risk and return, with upper bounds for assets and sectors, found by four methods.
 
 Run it by ``python examples/portfolio.py --out out``.
-The weights of 200 assets sum to 1. No weight is above 5 %, and no sector is above a fifth. ``sets.Polytope`` takes these
-constraints in the form of SciPy's ``linprog``. Frank-Wolfe methods solve a linear program in each step, and its dual
-proves the lower bound. ``method="auto"`` is an interior-point method here, and its multipliers prove the bound. So
-every portfolio has a proof of how far it is from the best one.
+The weights of 200 assets sum to 1. No weight is above 5 %, and no sector is above a fifth. ``sets.Polytope`` takes
+these constraints in the form of SciPy's ``linprog``. Frank-Wolfe methods solve a linear program in each step, and the
+dual of this linear program proves the lower bound. ``method="auto"`` is an interior-point method here, and its
+multipliers prove the lower bound. So for every portfolio it is proved how far it is from the best one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import condgrad as cg
 
 ASSETS, SECTORS, FACTORS = 200, 12, 8
 TASTES = np.geomspace(0.02, 0.8, 6)
-"""How much a unit of expected return is worth beside the variance."""
+"""The weights of the expected return in the objective: variance / 2 - weight * return."""
 
 
 def market(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -44,7 +44,7 @@ def main(out: Path) -> None:
         bounds=(0.0, 0.05),
     )
     g = cg.simple.Zero(on=allowed)
-    variance = cg.smooth.LeastSquares(root, np.zeros(len(root)))  # half of it
+    variance = cg.smooth.LeastSquares(root, np.zeros(len(root)))  # half of the variance
 
     f = variance + cg.smooth.Linear(-0.2 * returns)
     comparison = cg.compare(
@@ -52,7 +52,7 @@ def main(out: Path) -> None:
             "Frank-Wolfe": cg.minimize(f, g, max_iter=150),
             "pairwise, lazy": cg.minimize(f, g, method="pairwise", lazy=True, max_iter=1000),
             "CGS with a memory": cg.minimize(f, g, memory=50),
-            "auto: Newton from inside": cg.minimize(f, g, method="auto"),
+            "auto: interior-point": cg.minimize(f, g, method="auto"),
         }
     )
     print(comparison)

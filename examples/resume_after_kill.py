@@ -1,13 +1,13 @@
 """Resume after a kill
 ===================
 
-A process is killed twice, and its run continues from a checkpoint. A run without interruption is the comparison.
+A process is killed twice, and its run continues from a checkpoint. This run is compared with one without interruption.
 
 Run it by ``python examples/resume_after_kill.py --out out``.
 `checkpoint=` names a file. From time to time the run writes its state there: its point, bound, oracle points and trace.
-The file is never half written. Start the same call again, and the run continues from the file. It keeps the lower bound
-only if the problem is the same, because the bound of another problem proves nothing. A checksum of f, g, the set and
-their data decides this.
+The file is never half written. If you start the same call again, the run continues from the file. It keeps the lower
+bound only if the problem is the same, because the bound of another problem proves nothing. Checksums of f, g, the set
+and their data show whether the problem is the same.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TOL = 1e-6
 
 
 def problem() -> tuple[cg.smooth.Smooth, cg.simple.Entropy]:
-    """Entropy and Laplacian between two clouds: some hundred iterations of CGS."""
+    """Transport between two clouds, with an entropy and a Laplacian: some hundred iterations of CGS."""
     d = cg.datasets.make_clusters(200)
     f = cg.smooth.Linear(cg.transport.SquaredEuclidean(d.Xs, d.Xt).dense())
     f = f + cg.transport.Laplacian(d.Xs, d.Xt, weight=3000.0).smooth_part()
@@ -40,7 +40,7 @@ def problem() -> tuple[cg.smooth.Smooth, cg.simple.Entropy]:
 
 
 def work(checkpoint: Path) -> cg.Result:
-    """What the process does; it says on its output which iteration it has reached."""
+    """What the process does. It prints which iteration it has reached."""
 
     def report(now: cg.Progress) -> None:
         print(now.iteration, flush=True)
@@ -72,7 +72,7 @@ def main(out: Path) -> None:
         gap(undisturbed.trace),
         color="#BBBBBB",
         linewidth=6,
-        label="undisturbed",
+        label="without interruption",
     )
     colours = ["#0072B2", "#E69F00", "#009E73"]
     with tempfile.TemporaryDirectory() as folder:
@@ -84,7 +84,7 @@ def main(out: Path) -> None:
                 killed_at(iteration, checkpoint)
                 r = cg.load(checkpoint)
                 print(
-                    f"killed at iteration {iteration} or a little later; kept to {r.iterations}: {r!r}"
+                    f"killed at iteration {iteration} or a little later; the file has {r.iterations}: {r!r}"
                 )
                 axes.axvline(r.iterations, color="black", linewidth=0.8, linestyle=":")
                 axes.annotate(
@@ -98,8 +98,8 @@ def main(out: Path) -> None:
                 label=f"process {part + 1}",
             )
             first = r.iterations
-    print(f"the third process ends it: {r!r}")
-    print(f"undisturbed:               {undisturbed!r}")
+    print(f"end of the third process: {r!r}")
+    print(f"without interruption:     {undisturbed!r}")
     axes.set(
         yscale="log", xlabel="iteration", ylabel="certified gap", title="One run in three processes"
     )

@@ -1,11 +1,11 @@
 """Barycentres of shapes
 =====================
 
-Four shapes in the corners, and between them their certified barycentres.
+Draw four shapes in the corners, and their certified barycentres between them.
 
 Run it by ``python examples/shape_barycenters.py --out out``.
-A shape is a set of weights on the points of a grid. So is each picture between the corners: it has the smallest total
-transport cost to the four shapes. The nearer a corner is, the larger is its weight in this total.
+A shape is a set of weights on the points of a grid. A picture between the corners is a barycentre: the weights with the
+smallest total transport cost to the four shapes. A shape counts more in this total if its corner is nearer.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
 Least squares for a curve that must rise, or must rise and be concave.
 
 Run it by ``python examples/shape_constrained.py --out out``.
-The variables are the values of the curve at 60 places. The first fit may not fall. The second fit may not fall, and its
-slope may not grow. ``sets.Polytope`` takes both rules as sparse inequalities. The gap proves how far a fit is from the
-best such curve. There is no smoothing parameter to choose.
+The variables are the values of the curve at 60 places. The first fit must not fall. The second fit must not fall, and
+its slope must not grow. ``sets.Polytope`` takes both rules as sparse inequalities. The gap proves how far a fit is from
+the best curve of its kind. There is no smoothing parameter to choose.
 """
 
 from __future__ import annotations

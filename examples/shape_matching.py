@@ -1,11 +1,11 @@
 """3D shapes
 =========
 
-Match a flat starfish to a turned one with lifted arms, with a Laplacian and without.
+Match a flat starfish to a turned starfish whose arms are lifted. Compare entropy alone with an entropy and a Laplacian.
 
 Run it by ``python examples/shape_matching.py --out out``.
-Each arm of the source has its own colour. A target point mixes the colours of the arms that its mass comes from. If a
-plan tears the arms apart, the colours of the targets are mixed.
+Each arm of the source has its own colour. The mass of a target point comes from one or more arms, and the point mixes
+their colours. If a plan tears the arms apart, the colours of the targets are mixed.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Stability selection
 ===================
 
-Fit a model to many halves of the samples. Which variables are chosen most often, and how many of them by chance?
+Fit a model to many halves of the samples. Which variables are chosen most often? How many of them are chosen by chance?
 
 Run it by ``python examples/stability_selection.py --out out``.
-Of several correlated variables, a single fit chooses one that suits its own samples. So this example fits paths to many
-halves of the samples, in complementary pairs. A variable is stable if at least a given share of the halves choose it at
-some radius (Meinshausen and Buehlmann, J. R. Stat. Soc. B 72:417, 2010; Shah and Samworth, B 75:55, 2013). Some stable
-variables may be irrelevant. If each half chooses q of p variables on average, the expected number of these is at most
-q^2 / ((2 share - 1) p).
+If several variables are correlated, a single fit chooses one of them, and the choice depends on the samples. So this
+example fits paths to many halves of the samples, in complementary pairs. A variable is stable if at least a given share
+of the halves choose it at some radius (Meinshausen and Buehlmann, J. R. Stat. Soc. B 72:417, 2010; Shah and Samworth, B
+75:55, 2013). Some stable variables may be irrelevant. If each half chooses q of p variables on average, the expected
+number of irrelevant stable variables is at most q^2 / ((2 share - 1) p).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import condgrad as cg
 RIDGE, TOL = 0.5, 1e-5
 PAIRS, SHARE = 50, 0.75
 MOST_CHOSEN = 15
-"""The largest radius lets a fit choose at most so many variables; with more the bound is void."""
+"""At the largest radius, a fit chooses at most this many variables: with more, the bound is useless."""
 RELEVANT, OTHERS = "#D55E00", "#999999"
 
 
@@ -39,7 +39,7 @@ def radii_of(X: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def frequencies(X: np.ndarray, y: np.ndarray, radii: np.ndarray) -> tuple[np.ndarray, float]:
-    """How often each variable is chosen at each radius, and how many a half chooses on average."""
+    """How often each variable is chosen at each radius; how many variables a half chooses on average."""
     chosen = np.zeros((len(radii), X.shape[1]))
     total = 0
     halves = StratifiedShuffleSplit(PAIRS, train_size=0.5, test_size=0.5, random_state=0)
@@ -57,7 +57,7 @@ def frequencies(X: np.ndarray, y: np.ndarray, radii: np.ndarray) -> tuple[np.nda
 def draw(
     axes: Axes, radii: np.ndarray, curves: np.ndarray, relevant: np.ndarray, title: str
 ) -> None:
-    """A curve for each variable, the relevant ones on top."""
+    """A curve for each variable, with the relevant variables on top."""
     others = np.setdiff1d(np.flatnonzero(curves.any(axis=0)), relevant)
     axes.plot(radii, curves[:, others], color=OTHERS, linewidth=0.8)
     axes.plot(radii, curves[:, relevant], color=RELEVANT, linewidth=1.6)
@@ -89,8 +89,8 @@ def main(out: Path) -> None:
             f"{right} of them relevant, {len(found) - right} not"
         )
     print(
-        f"Expected of the irrelevant among the stable: at most {bound:.2f} "
-        f"(a half chooses {per_half:.1f})."
+        f"Expected number of irrelevant stable variables: at most {bound:.2f} "
+        f"(a half chooses {per_half:.1f} variables on average)."
     )
     figure, (left, right_axes) = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
     draw(left, radii, path.coefs, relevant, "One path: coefficients")

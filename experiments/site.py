@@ -414,9 +414,9 @@ def draw_elastic_net(rows: Rows) -> Canvas:
             "pot-gcg",
             features,
             [row["reached"] for row in rows],
-            label="skglm, reached, multiplier given",
+            label="skglm, penalty given",
         ),
-        Line("cg", features, [row["searched"] for row in rows], label="skglm, multiplier searched"),
+        Line("cg", features, [row["searched"] for row in rows], label="skglm, penalty searched"),
     ]
     panel = Panel(
         "200 samples, to 1e-6 of the objective", "features", "CPU seconds", lines, log_x=True
@@ -500,15 +500,19 @@ def draw_auto(rows: Rows) -> Canvas:
     axes = canvas.subplots()
     ordered = sorted(rows, key=lambda row: row["ratio"])
     for counts, color, label in (
-        (False, GREY, "best method below 20 ms"),
-        (True, BLUE, "20 ms and more"),
+        (False, GREY, "best method: below 20 ms"),
+        (True, BLUE, "best method: 20 ms or more"),
     ):
         places = [place for place, row in enumerate(ordered, 1) if row["counts"] is counts]
         axes.plot(
             places, [ordered[place - 1]["ratio"] for place in places], ".", color=color, label=label
         )
     axes.axhline(2.0, color=MUTED, linewidth=0.8, linestyle=(0, (3, 2)))
-    axes.set(yscale="log", xlabel="problems, in rising order", ylabel="time of auto / best method")
+    axes.set(
+        yscale="log",
+        xlabel="problems, sorted by this ratio",
+        ylabel="time of auto / time of best method",
+    )
     axes.set_yticks([1, 2, 5, 10], ["1", "2", "5", "10"])
     axes.minorticks_off()
     axes.grid(True, axis="y")
@@ -623,15 +627,17 @@ def _speed(rows: Mapping[str, Rows]) -> str:
     net = next(row for row in rows["elastic_net"] if row["features"] == 10_000)
     by = {(row["kind"], row["size"]): row["MiB"] for row in rows["memory"]}
     lines = [
-        "| to a certified 1e-6 | condgrad | beside it |",
+        "| | condgrad | for comparison |",
         "|---|---|---|",
-        f"| entropy + Laplacian transport, 500 x 500 | {_seconds(big['newton'])} (Newton), "
-        f"{_seconds(big['cgs-memory'])} (CGS) | POT's `gcg`: {_seconds(big['pot-gcg'])} |",
-        f"| elastic net by its radius, 200 x 10,000 | {_milliseconds(net['proved'])} | "
-        f"skglm, without a proof: {_milliseconds(net['searched'])}, "
+        "| transport with an entropy and a Laplacian, 500 x 500, to a relative error of 1e-6 | "
+        f"{_seconds(big['newton'])} (Newton), {_seconds(big['cgs-memory'])} (CGS) | "
+        f"POT's `gcg`: {_seconds(big['pot-gcg'])} |",
+        f"| elastic net with a radius, 200 x 10,000, to a gap of 1e-6 | {_milliseconds(net['proved'])}, "
+        f"proved | skglm, without a proof: {_milliseconds(net['searched'])}, "
         f"or {_milliseconds(net['reached'])} if it is told the penalty |",
-        f"| memory of an entropic plan | 10,000 x 10,000 streamed: {by['streamed, entropy alone', '10000']:.2g} MiB | "
-        f"4000 x 4000 dense: {by['dense, entropy alone', '4000']:.0f} MiB |",
+        "| memory of a plan with entropy alone | "
+        f"{by['streamed, entropy alone', '10000']:.2g} MiB for 10,000 x 10,000, streamed | "
+        f"{by['dense, entropy alone', '4000']:.0f} MiB for 4000 x 4000, dense |",
     ]
     return "\n".join(lines) + "\n"
 
@@ -650,7 +656,10 @@ def _milliseconds(seconds: float) -> str:
 
 def _machine(numbers: Numbers) -> str:
     found = numbers["transport"]["machine"]
-    return f"On one thread of: {found['processor']}, Python {found['python']}, NumPy {found['numpy']}.\n"
+    return (
+        f"Measured on one thread of this machine: {found['processor']}, Python {found['python']}, "
+        f"NumPy {found['numpy']}.\n"
+    )
 
 
 def _auto(rows: Rows) -> str:
@@ -658,15 +667,15 @@ def _auto(rows: Rows) -> str:
     ratios = [row["ratio"] for row in counted]
     within = sum(ratio <= 2.0 for ratio in ratios)
     return (
-        f"For {len(counted)} of {len(rows)} problems the best method needs 20 ms or more. On {within} of these, auto takes "
-        f"at most twice the time of the best method. The median ratio is {np.median(ratios):.2f}, "
-        f"the worst {max(ratios):.1f}.\n"
+        f"In {len(counted)} of {len(rows)} problems, the best method needs 20 ms or more. `auto` takes at most "
+        f"twice the time of the best method in {within} of these. The median ratio of the two times is "
+        f"{np.median(ratios):.2f}, and the largest is {max(ratios):.1f}.\n"
     )
 
 
 def _steps(rows: Rows) -> str:
     rules = [key for key in rows[0] if key not in ("problem", "to")]
-    lines = [f"| iterations to | {' | '.join(rules)} |", "|---" * (len(rules) + 1) + "|"]
+    lines = [f"| iterations to a gap of | {' | '.join(rules)} |", "|---" * (len(rules) + 1) + "|"]
     for row in rows:
         cells = ("more than 2000" if row[rule] is None else str(row[rule]) for rule in rules)
         lines.append(f"| {row['to']:.0e}, {row['problem']} | {' | '.join(cells)} |")
@@ -689,9 +698,10 @@ def _benchopt(rows: Rows) -> str:
 def _geometry(rows: Rows) -> str:
     """Made clouds, each by an array and streamed, then real data beside the paper's problem."""
     head = "| {} | points | passes | seconds | Newton steps | CG steps | passes for points / steps / vectors, factors |{}"
-    lines = [head.format("clouds, to 1e-8", " gap |"), "|---|---|---|---|---|---|---|---|"]
+    lines = [head.format("clouds, to a gap of 1e-8", " gap |"), "|---|---|---|---|---|---|---|---|"]
     lines += [_geometry_line(row, f"{row['gap']:.0e}") for row in rows if row["over paper"] is None]
-    lines += ["", head.format("real data, to 1e-6, by auto", " seconds over the paper's problem |")]
+    last = " time / time of the paper's problem |"
+    lines += ["", head.format("real data, to a gap of 1e-6, by `auto`", last)]
     lines += ["|---|---|---|---|---|---|---|---|"]
     lines += [
         _geometry_line(row, f"{row['over paper']:.2g}")
@@ -712,14 +722,17 @@ def _geometry_line(row: Mapping[str, Any], last: str) -> str:
 def _grid(rows: Rows) -> str:
     solved = sum(row["status"] == "CONVERGED" for row in rows)
     return (
-        f"{solved} of {len(rows)} problems of 100 x 100 points are certified to 1e-8, with "
-        f"{np.median([row['iterations'] for row in rows]):.0f} iterations in the median and "
-        f"{max(row['iterations'] for row in rows)} at most.\n"
+        f"Newton's method certifies {solved} of {len(rows)} problems of 100 x 100 points to 1e-8. The median number "
+        f"of iterations is {np.median([row['iterations'] for row in rows]):.0f}, and the largest is "
+        f"{max(row['iterations'] for row in rows)}.\n"
     )
 
 
 def _memory(rows: Rows) -> str:
-    lines = ["| plan | points of each side | memory | that is |", "|---|---|---|---|"]
+    lines = [
+        "| plan | points of each side | memory | the same in other units |",
+        "|---|---|---|---|",
+    ]
     plans = [row for row in rows if row["kind"] != "elastic net"]
     lines += [
         f"| {r['kind']} | {int(r['size']):,} | {r['MiB']:.3g} MiB | {r['in units']} |"
@@ -729,7 +742,7 @@ def _memory(rows: Rows) -> str:
 
 
 def _nets(rows: Rows) -> str:
-    lines = ["| samples x features | data | memory beyond them |", "|---|---|---|"]
+    lines = ["| samples x features | data | additional memory |", "|---|---|---|"]
     for row in rows:
         if row["kind"] == "elastic net":
             samples, features = map(int, row["size"].split("x"))
@@ -742,10 +755,9 @@ def _paper(rows: Rows) -> str:
     """The answer in a sentence, then every claim."""
     by = {verdict: [row for row in rows if row["verdict"] == verdict.value] for verdict in Verdict}
     judged = sum(len(by[verdict]) for verdict in (Verdict.HOLDS, Verdict.IN_PART, Verdict.FAILS))
-    answer = f"**{len(by[Verdict.HOLDS])} of {len(rows)} claims hold** on this machine, {len(by[Verdict.IN_PART])} in part"
-    answer += f", {len(by[Verdict.FAILS])} fail" + (
-        f" ({len(rows) - judged} not judged)" if judged < len(rows) else ""
-    )
+    answer = f"**{len(by[Verdict.HOLDS])} of {len(rows)} claims hold** on this machine, "
+    answer += f"{len(by[Verdict.IN_PART])} hold in part, and {len(by[Verdict.FAILS])} fail"
+    answer += f". Not judged: {len(rows) - judged}" if judged < len(rows) else ""
     order = sorted(rows, key=lambda row: row["verdict"] != Verdict.FAILS.value)
     lines = ["| claim of the paper | measured |", "|---|---|"]
     lines += [
@@ -766,9 +778,11 @@ def _gpu(rows: Rows, found: Mapping[str, Any]) -> str:
         return ""
     from experiments.benchmarks.transport_gpu import LABELS
 
-    lines = [f"On one {found['gpu']}, in float64; graphs are made before the clock starts:\n"]
+    lines = [
+        f"On one {found['gpu']}, in float64. Seconds do not include the graphs of neighbours.\n"
+    ]
     lines += [
-        "| | points of each side | seconds | memory | passes | relative gap |",
+        "| problem | points of each side | seconds | memory | passes | relative gap |",
         "|---|---|---|---|---|---|",
     ]
     kinds = list(dict.fromkeys(row["kind"] for row in rows))

@@ -1,18 +1,18 @@
 """A Newton engine of your own: least squares with an entropy on the simplex.
 
-Let f = |Kx - y|^2/2. Let g be weight times sum x log x, on the simplex of all x >= 0 with sum mass.
-For any z, with theta = z - y and phi(c) = min_s <c, s> + g(s),
+Let f = |Kx - y|^2/2. Let g be weight times sum x log x, on the simplex: all x >= 0 whose entries
+add up to mass. For any z, with theta = z - y and phi(c) = min_s <c, s> + g(s),
 
     D(z) = |y|^2/2 - |z|^2/2 + phi(K'theta)
 
 is a lower bound on F*. It is concave, with gradient K s - z and Hessian -(I + K J K'). Here s is
 the oracle's point (a softmax) and J = (diag(s) - s s'/mass)/weight. A `DualModel` supplies D, a
 Newton direction and a feasible point. `Newton` does the rest. It solves a path of problems: first
-with t g in place of g for a large t, then with smaller t, down to 1. It searches along each
-direction, and it computes the certificate.
+with t g in place of g for a large t, then with smaller t, down to 1. In each step it finds how
+far to go along the direction. It also computes the certificate.
 
-A `DualModel` has defaults for all methods that are not below. An engine of the library also needs a
-row in `condgrad/newton/engines.py`.
+A `DualModel` has defaults for all methods that this program does not write. An engine of the
+library also needs a row in `condgrad/newton/engines.py`.
 """
 
 from dataclasses import dataclass

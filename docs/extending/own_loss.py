@@ -1,8 +1,8 @@
-"""A smooth part of your own: Huber's loss of the residuals A x - y. "newton" and "auto" take it.
+"""A smooth part of your own: Huber's loss of the residuals Kx - y. Newton's method can use it.
 
 A `Composite` is f(x) = h(Kx), where h is a sum over the samples. You write the class of h. It has
-the methods of the protocol `Separable`: the value, the gradient and the curvature of h. Two more
-methods concern an intercept, and this loss has none. (The library has this loss as
+the methods of the protocol `Separable`: the value, the gradient and the second derivatives of h.
+Two more methods are for an intercept, and this loss has none. (The library has this loss as
 `condgrad.smooth.Huber`.)
 
 For any other smooth function, use `condgrad.smooth.Function`, or write a subclass of

@@ -2,8 +2,8 @@
 others are 0.
 
 A `Set` has a start point and a measure of how far a point is outside. It also has one or more of
-three methods. `Zero` and the norms need `linear_argmin`, `Ridge` needs `project`, and `Entropy`
-needs `entropic_argmin`.
+three methods. If g is `Zero` or a norm, it needs `linear_argmin`. `Ridge` needs `project`, and
+`Entropy` needs `entropic_argmin`.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ import condgrad as cg
 
 
 class SparsePolytope(cg.sets.Set):
-    solid = True  # a point stays inside if coordinates shrink: L1Norm may be used on it
+    solid = True  # if coordinates of a point shrink, it stays inside; `L1Norm` needs this
     largest_entry = 1.0
 
     def __init__(self, k: int) -> None:

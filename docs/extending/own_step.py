@@ -1,8 +1,8 @@
 """A step rule of your own: 2/(k + 2), but never a step that raises F.
 
 A rule is a function of a `condgrad.steps.SearchState`. The state has the number of steps so far
-(`k`), the point `x`, its `value` F(x), its gap (`model_gap`), and F along the direction of the step
-(`restriction`). The rule returns the length of the step, from 0 to 1.
+(`k`), the point `x`, the `value` F(x), the gap at x (`model_gap`), and F along the direction of the
+step (`restriction`). The rule returns the length of the step, from 0 to 1.
 """
 
 import numpy as np

@@ -69,11 +69,11 @@ def in_units(kind: str, size: str, taken: float) -> str:
     """MiB in units that grow with nothing: plans for dense runs, numbers a point or a feature for others."""
     numbers = taken * MEBI / 8.0
     if kind == "elastic net":
-        return f"{numbers / int(size.partition('x')[2]):.0f} numbers a feature"
+        return f"{numbers / int(size.partition('x')[2]):.0f} numbers for each feature"
     n = int(size)
     if kind.startswith("dense"):
         return f"{numbers / n**2:.1f} arrays of n x n"
-    return f"{numbers / (2 * n):.0f} numbers a point"
+    return f"{numbers / (2 * n):.0f} numbers for each point"
 
 
 def one(kind: str, size: str, dimension: int, tol: float) -> dict[str, Any]:

@@ -242,7 +242,7 @@ def time_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
         return None
     behind = fights[fights["least"] <= 1.0]
     shown = [
-        f"{duel.cgs} against {duel.cg}, n = {duel.n} ({speed(duel.least)} to {power(duel.at)})"
+        f"{duel.cgs} against {duel.cg}, n = {duel.n} ({speed(duel.least)} to an accuracy of {power(duel.at)})"
         for duel in behind.itertuples()
     ]
     skipped = [
@@ -303,7 +303,7 @@ def growth_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
             level = max(float(pair[1].iterate_levels[-1]) for pair in (before, after))
             first, second = gain(*before, level), gain(*after, level)
             gains = f"{speed(first)} at n = {small.n}, {speed(second)} at n = {large.n}"
-            words.append(f"{label}: {gains} (to {power(level)})")
+            words.append(f"{label}: {gains} (to an accuracy of {power(level)})")
             grown.append(second > first)
     return {"grown": CaseCount.of(grown), "words": words} if words else None
 
