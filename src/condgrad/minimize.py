@@ -55,8 +55,8 @@ def minimize(
     This *oracle point* shows where to go, and it proves a lower bound on the minimum of f + g.
 
     If f is not convex (`f.convex` is False), the answer is a nearly stationary point instead. Its
-    `stationarity` is a proved bound on how far it is from an exactly stationary one. In such a run
-    F = f + g never rises.
+    `stationarity` is proved: to first order, no point of the set has an F = f + g that is lower by
+    more than this number. In such a run F never rises.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def minimize(
         long.
     method : {"cgs", "cg", "away", "pairwise", "spg", "pqn", "newton", "auto"}
         - "cgs": linearises f and keeps g (the paper's Algorithm 1).
-        - "cg": linearises both (Frank-Wolfe).
+        - "cg": linearises both (Frank-Wolfe). g needs a gradient.
         - "away", "pairwise": Frank-Wolfe with an active set of vertices, for g = `Zero` on
           polytopes.
         - "spg", "pqn": spectral projected gradient and projected quasi-Newton. They need a g with a
@@ -104,9 +104,11 @@ def minimize(
 
         "auto" tries these methods in this order:
 
-        1. "newton", if it is likely the fastest. It is likely slower on plans if the entropy is
-           large or the points have hundreds of dimensions, and on a `Box` or `Simplex` with more
-           coordinates than samples. On a `GroupBall`, a hundred steps of "spg" go first.
+        1. "newton", if it is likely the fastest. For a plan, it is likely slower if the entropy is
+           large and the Laplacian, if there is one, is weak. (In many dimensions, stronger
+           Laplacians count as weak too.) On a `Box` or `Simplex`, it is likely slower if there are
+           more than 500 coordinates and more coordinates than samples. On a `GroupBall`, "spg" goes
+           first: for a hundred steps, or with `Multinomial` until it can make no further step.
         2. "spg", and then "newton" if it was not first.
         3. "pairwise" with lazy=True, if g is `Zero` and f is a function of your own.
         4. "cgs", with a memory of 5, or of up to 50 if g is `Zero`.
@@ -117,8 +119,9 @@ def minimize(
         environment variable `CONDGRAD_KERNELS` may be "background" (the default), "wait" or "off".
 
         If f is not convex, you can choose "cgs", "cg", "away", "pairwise", "spg" or "auto". "spg"
-        is then monotone. "auto" takes "spg" if g and the set allow it, otherwise "cgs". If it takes
-        "cgs" and g is `Zero`, it changes to "pairwise" near a stationary point.
+        is then monotone. "auto" tries "spg" first, if g and the set allow it. If g is `Zero`, it
+        then runs "cgs" until the point is nearly stationary, and "pairwise" from there. "cgs"
+        comes last.
     step : {"exact", "armijo", "open-loop", "log-open-loop", "short", "adaptive"} or a step rule
         How far to go in each iteration; see `condgrad.steps`.
     tol : float
@@ -154,8 +157,9 @@ def minimize(
     Returns
     -------
     Result
-        It has `lower_bound <= F* <= value`, whatever its status. F* is the minimum of f + g over
-        the set. If f is not convex, the bound is -inf.
+        For every status, it has `lower_bound <= F* <= certificate.upper_bound`. F* is the minimum
+        of f + g over the set, and `upper_bound` is `value` plus its possible rounding error. If f
+        is not convex, the lower bound is -inf.
 
     Examples
     --------

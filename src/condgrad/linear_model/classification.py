@@ -202,9 +202,9 @@ class ConstrainedLogisticRegression(RadiusFit, LogisticClassifier):
         the factors are multiplied by the deviations. A larger factor makes it harder for a feature
         to enter the model. A feature with factor 0 has no penalty, so it is always in the model. If
         such a feature is a combination of other such features, its coefficient is 0, and a warning
-        says so. It is an error if such features separate the classes by themselves. A factor of 0
-        does not work with data of Dask, with `positive`, or with one softmax loss for three classes
-        or more (multi_class="multinomial").
+        says so. It is an error if such features alone separate the classes, because the logistic
+        loss has no minimum then. A factor of 0 does not work with data of Dask, with `positive`, or
+        with one softmax loss for three classes or more (multi_class="multinomial").
     impute : {"median", "mean"}, optional
         Replace each missing entry (NaN) of X by the median or the mean of its feature. This number
         is computed from the samples of the fit, and `predict` uses it too. In a search, each fold
@@ -306,7 +306,8 @@ class ConstrainedLinearSVC(RadiusFit, HingeClassifier):
         The weight of |coef|_2^2; at least 0. `sklearn.svm.LinearSVC(C=1)` has the same penalty as
         `ridge=0.5`, but it also penalises the intercept.
     fit_intercept, standardize, penalty_factors, impute, positive, groups, class_weight
-        As in `ConstrainedLogisticRegression`.
+        As in `ConstrainedLogisticRegression`. But here it is no error if features with factor 0
+        separate the classes, because the squared hinge has a minimum then too.
     tol, max_iter, warm_start, method, time_limit, verbose
         As in `ConstrainedLogisticRegression`.
 

@@ -223,8 +223,9 @@ def path(
     fit_intercept : bool, default True
         Fit an intercept. Without it, the intercept is 0.
     standardize, penalty_factors, positive, groups
-        As in `ConstrainedElasticNet`. `standardize` and `penalty_factors` do not work with tensors:
-        scale the tensors beforehand.
+        As in `ConstrainedElasticNet`. For "logistic", it is an error if features with factor 0
+        alone separate the classes; for "poisson", see `condgrad.smooth.Poisson`. `standardize` and
+        `penalty_factors` do not work with tensors: scale the tensors beforehand.
     sample_weight : array, shape (samples,), optional
         Weights >= 0; by default all are 1.
     offset : array, shape (samples,), optional

@@ -334,7 +334,8 @@ def solve(
     method, step, tol, max_iter, time_limit, callback, progress
         As in `condgrad.minimize`.
     memory : int, optional
-        As in `condgrad.minimize`. Only "cgs" and "cg" with exact steps use it; their default is 3.
+        As in `condgrad.minimize`. The default is 3 for "cgs" and "cg" with exact steps, if the plan
+        is an array; otherwise it is 0. If you give a memory, "auto" runs "cgs" with it.
     plan : {"auto", "dense", "streamed"}
         "dense" makes an array of n x m. "streamed" stores only factors of the plan, in memory
         O((n + m) d), and computes products with the plan from them. This needs a cost between
@@ -355,8 +356,8 @@ def solve(
     Returns
     -------
     TransportResult
-        A plan with exact marginals and `lower_bound <= F* <= value`, for every status. F is the
-        objective.
+        A plan with exact marginals. For every status, `lower_bound` is at most the minimum of the
+        objective, and `value` is at least this minimum, up to the rounding error of `value`.
 
     Raises
     ------
