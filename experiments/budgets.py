@@ -35,9 +35,9 @@ MOST_BRANCHES = 25
 LONG = 100
 """Columns beyond which a line is long."""
 HOUSE = {
-    "tokens": 271_990,
+    "tokens": 272_600,
     "tokens in a line of code": 9.5,
-    "numbers": 904,
+    "numbers": 905,
     "share of long lines": 0.007,
     "share of parallel assignments": 0.01,
     "functions above 25 branches": 0,

@@ -43,7 +43,12 @@ def penalty_grid(
     """
     eps = _checks.number("eps", eps, above=0.0)
     n_alphas = _checks.whole("n_alphas", n_alphas, at_least=1)
-    tops = [largest_penalty(task.loss, positive=positive) / task.loss.mass for task in tasks]
+    # of the loss that paths take: rounding would let a coefficient leave 0 at the first strength
+    tops = [
+        largest_penalty(task.triangle.loss if task.triangle else task.loss, positive=positive)
+        / task.loss.mass
+        for task in tasks
+    ]
     top = max(tops) / max(checked_ratio(l1_ratio), LEAST_RATIO) or 1.0
     return top * np.geomspace(1.0, eps, n_alphas) if n_alphas > 1 else np.array([top])
 

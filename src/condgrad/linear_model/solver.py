@@ -19,6 +19,7 @@ from condgrad import _checks
 from condgrad.arrays import Array, double, namespace, smallest
 from condgrad.ball import Follower, Warm, follow
 from condgrad.linear_model.progress import FitsLine
+from condgrad.linear_model.triangle import Triangle
 from condgrad.methods.certified_point import ObjectivePoint, Tally
 from condgrad.minimize import minimize, minimize_next
 from condgrad.problem import Set, Simple
@@ -115,6 +116,11 @@ class Task:
         """That of the coefficients."""
         own: tuple[int, ...] = self.loss.space.shape
         return own if self.is_free is None else self.is_free.shape
+
+    @cached_property
+    def triangle(self) -> Triangle | None:
+        """The same loss with fewer rows, if it has one."""
+        return Triangle.of(self.loss)
 
     def variable(self, coef: Array) -> Array:
         """x for given coefficients."""
@@ -241,7 +247,8 @@ class Solver:
 
         They are counted on a line.
         """
-        runs = Runs(task.loss)
+        triangle = self._triangle(task)
+        runs = Runs(task.loss if triangle is None else triangle.loss)
         parts = [self._simple(size) for size in sizes]
         ahead = self._follower(runs, parts)
         x: Array = None
@@ -270,9 +277,16 @@ class Solver:
             x = point.x
             if ahead is not None and predicted is None:
                 ahead.note(point, fit.multiplier)
+            if triangle is not None:
+                fit = triangle.told(x, fit)
             fits.append(task.told(x, fit))
             line.fitted(relative_gap=fit.relative_gap, **size.numbers)
         return fits
+
+    def _triangle(self, task: Task) -> Triangle | None:
+        """The same loss with fewer rows, unless its rounding would hide the tolerance."""
+        found = task.triangle
+        return None if found is None or self.tol < PROVABLE * found.unit else found
 
     def _follower(self, runs: Runs, parts: Sequence[Simple]) -> Follower | None:
         """What predicts the solutions of a path; None where nobody does."""

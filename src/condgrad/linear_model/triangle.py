@@ -1,0 +1,85 @@
+"""A tall least-squares problem as one with hardly more rows than columns.
+
+Let R be the triangular factor of [K y], after each row is multiplied by sqrt(w_i) and, if there is
+an intercept, each column is centred about its weighted mean. Then for every x
+
+    min_b 1/2 sum_i w_i (K_i x + b - y_i)^2 = 1/2 |R_K x - R_y|^2.
+
+Here R_y is the last column of R, and R_K has the others. Both sides have the same solutions, values
+and bounds. So a path computes R once, and then each of its fits takes products with R, whatever the
+number of samples.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from condgrad.arrays import Array, dot, norms_of_columns
+from condgrad.smooth import LeastSquares
+from condgrad.smooth.composite import LossOfMatrix, is_at_hand
+
+if TYPE_CHECKING:
+    from condgrad.linear_model.solver import Fit
+
+BLOCK = 2048
+"""So many samples are added to R at a time. It takes a third of the time of all samples at once,
+and needs no copy of the data. With 512 or 8192 it takes up to a quarter longer.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Triangle:
+    """The loss of R, and what it takes to find the intercept."""
+
+    loss: LeastSquares
+    means: Array
+    """The weighted means of the columns of K; 0 without an intercept."""
+    mean: float
+    """The weighted mean of the targets; likewise."""
+    unit: float
+    """A rounding unit of R."""
+
+    @classmethod
+    def of(cls, loss: LossOfMatrix) -> Triangle | None:
+        """That of a loss; None if it is not a least-squares loss of an array in float64 with more
+        rows than R.
+        """
+        if not (isinstance(loss, LeastSquares) and is_at_hand(loss)):
+            return None
+        K: Any = loss.K
+        m, n = K.shape
+        is_array = type(K) is np.ndarray and K.dtype == np.float64
+        if not is_array or loss.unpenalised is not None or m <= n + 1:
+            return None
+        y = loss.h.y
+        weights = loss.h.weights
+        centers = np.zeros(n + 1)
+        if loss.h.has_intercept:
+            shares = weights / loss.mass
+            centers = np.append(shares @ K, dot(shares, y))
+        roots = np.sqrt(weights)
+        R: Array = np.empty((0, n + 1))
+        for begin in range(0, m, BLOCK):
+            some = slice(begin, begin + BLOCK)
+            rows = roots[some, None] * (np.column_stack([K[some], y[some]]) - centers)
+            R = np.linalg.qr(np.concatenate([R, rows]), mode="r")
+        if not np.isfinite(R).all():
+            return None
+        found = LeastSquares(R[:, :n], R[:, n])
+        # Compared with extended precision, the rounding error of R was up to 0.2 sqrt(m) times that
+        # of [K y], on 400 random problems. The sizes of the latter are told to the certificate.
+        units = math.sqrt(m)
+        sizes = units * np.hypot(norms_of_columns(R), math.sqrt(loss.mass) * centers)
+        found.column_norms = sizes[:n]
+        found.shift_size = float(sizes[n])
+        found.has_rounded_data = loss.has_rounded_data
+        mean = float(centers[n]) + loss.target_center
+        return cls(found, centers[:n], mean, units * loss.space.unit)
+
+    def told(self, x: Array, fit: Fit) -> Fit:
+        """The fit with the best intercept for x."""
+        return replace(fit, intercept=self.mean - dot(self.means, x))
