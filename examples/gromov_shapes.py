@@ -4,10 +4,9 @@
 Match two egg shapes by Gromov-Wasserstein. One of them is turned. Compare one start with several starts.
 
 Run it by ``python examples/gromov_shapes.py --out out``.
-An egg is nearly an ellipse. An ellipse looks the same from both ends and from both sides. So a plan that exchanges the
-two sides is nearly as good as the right plan, and it is stationary too. A certificate of stationarity does not show
-which of the two plans a run has found. The table of starts shows it. The lower bound says how much better a plan can
-be.
+An egg looks nearly the same from both sides. So a plan that exchanges the two sides has a small value, and it is
+stationary too. The right plan has a smaller value. A certificate of stationarity does not show which of the two plans a
+run has found. The table of starts shows it. The lower bound says how much better a plan can be.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Run it by ``python examples/portfolio.py --out out``.
 The weights of 200 assets sum to 1. No weight is above 5 %, and no sector is above a fifth. ``sets.Polytope`` takes
 these constraints in the form of SciPy's ``linprog``. Frank-Wolfe methods solve a linear program in each step, and the
 dual of this linear program proves the lower bound. ``method="auto"`` is an interior-point method here, and its
-multipliers prove the lower bound. So for every portfolio it is proved how far it is from the best one.
+multipliers prove the lower bound. So every portfolio has a proof of how far it is from the best one.
 """
 
 from __future__ import annotations

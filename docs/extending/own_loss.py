@@ -2,8 +2,8 @@
 
 A `Composite` is f(x) = h(Kx), where h is a sum over the samples. You write the class of h. It has
 the methods of the protocol `Separable`: the value, the gradient and the second derivatives of h.
-Two more methods are for an intercept, and this loss has none. (The library has this loss as
-`condgrad.smooth.Huber`.)
+Two more methods are for an intercept. This loss has no intercept, so they are short. (The library
+has this loss as `condgrad.smooth.Huber`.)
 
 For any other smooth function, use `condgrad.smooth.Function`, or write a subclass of
 `condgrad.smooth.Smooth`.
