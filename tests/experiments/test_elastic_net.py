@@ -367,10 +367,7 @@ def test_the_sweep_says_where_parity_begins() -> None:
     worse = [
         stuck(c, 1e-3) if c.solver == "cgs-armijo" and c.facts["ridge"] < 1.0 else c for c in sweep
     ]
-    assert (
-        "does not get there in time at ridge m/1000"
-        in TOY.chapter(race(PAPER) + worse).claims[2].why
-    )
+    assert "in time at ridge m/1000" in TOY.chapter(race(PAPER) + worse).claims[2].why
 
 
 @pytest.mark.parametrize("experiment", [TOY, MICROARRAYS], ids=lambda experiment: experiment.name)
