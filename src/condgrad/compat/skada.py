@@ -4,8 +4,8 @@
 
 Each adapter is a subclass of skada's adapter, with the same parameters. It works in pipelines,
 selectors and searches of skada. `ot_transport_` is an estimator of `condgrad.compat.pot`, so it has
-a `dual_gap_`. skada has no Laplacian mapping; this module has one. Like skada, the import switches
-on scikit-learn's metadata routing.
+a `dual_gap_`. skada has no Laplacian mapping; this module has one. The import of this module
+switches on scikit-learn's metadata routing, as the import of skada does.
 """
 
 from __future__ import annotations

@@ -185,20 +185,21 @@ def load_lymphoma(
 ) -> Microarray:
     """The lymphoma data of Alizadeh et al. 2000, 4026 genes, in one of two versions.
 
-    The paper does not say which samples and classes it used. Papers on feature selection often take
-    all 96 samples, malignant against others. Therefore the version with 96 samples is the default.
-    We do not know if the paper used it. As far as we remember, those papers have 62 samples against
-    34, but this version has 66 against 30. The version "dlbcl" has continuous values.
+    Three kinds of samples are malignant: DLBCL, FL and CLL. The paper does not say which samples
+    and classes it used, so we do not know if it used one of these versions:
+
+    - "malignant", the default, has all 96 samples: 66 malignant (+1) and 30 others (-1). Papers on
+      feature selection often use all samples with such labels. As far as we remember, they count 62
+      samples as malignant and 34 as others.
+    - "dlbcl" has 62 samples: 42 DLBCL (+1), and 9 FL and 11 CLL (-1).
 
     Parameters
     ----------
     version : "malignant" or "dlbcl"
-        "malignant" has 96 samples: 66 malignant (+1) and 30 others (-1). The malignant samples are
-        DLBCL, FL and CLL: classes 1, 3 and 4 of the nine classes in the source. The data are in one
-        of two files. `lymphoma96.npz` has values that are discretised to -2, 0 and 2.
-        `lymphoma96-openml.npz` is fetched from OpenML (`lymphoma_9classes`). "dlbcl" has 62
-        samples: 42 DLBCL (+1) against 9 FL and 11 CLL (-1), with continuous values. It is in the
-        file `lymphoma62.npz`. We know no public copy that Python can read.
+        "malignant" is in one of two files. `lymphoma96.npz` has values that are discretised to -2,
+        0 and 2. `lymphoma96-openml.npz` is fetched from OpenML (`lymphoma_9classes`); the malignant
+        samples are its classes 1, 3 and 4. "dlbcl" is in the file `lymphoma62.npz`, with continuous
+        values. We know no public copy of "dlbcl" that Python can read.
     standardize, download_if_missing : bool
         As in `load_colon`. The folders, the verification and the errors are the same too.
 

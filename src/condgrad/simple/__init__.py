@@ -9,7 +9,7 @@ from condgrad.simple.ridge import Ridge
 from condgrad.simple.zero import Zero
 
 ElasticNet = ElasticNetPenalty
-"""The earlier name of `ElasticNetPenalty`. An estimator of `linear_model` now has it too."""
+"""The earlier name of `ElasticNetPenalty`. `linear_model.ElasticNet` is another class."""
 
 __all__ = [
     "ElasticNet",

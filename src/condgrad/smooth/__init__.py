@@ -12,7 +12,7 @@ from condgrad.smooth.transport_cost import TransportCost
 from condgrad.smooth.transport_laplacian import TransportLaplacian
 
 GroupLasso = TransportGroupLasso
-"""The earlier name of `TransportGroupLasso`. A regulariser of `transport` now has it too."""
+"""The earlier name of `TransportGroupLasso`. `transport.GroupLasso` is another class."""
 
 __all__ = [
     "BlockwiseLoss",

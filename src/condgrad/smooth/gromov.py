@@ -163,9 +163,9 @@ class GromovWasserstein(Smooth):
         self.size += 2.0 * self.A.norm(self.a) * self.B.norm(self.b)
 
     def times(self, G: Array) -> Array:
-        """A G B' + A' G B. Its inner product with G is twice the quadratic part of -f. The loss is
-        L(x, y) = f1(x) + f2(y) - h1(x) h2(y). A and B are h1(C1) and h2(C2) after centring: their
-        weighted row and column means are 0.
+        """A G B' + A' G B, where A and B are h1(C1) and h2(C2) after centring: their weighted row
+        and column means are 0. The loss is L(x, y) = f1(x) + f2(y) - h1(x) h2(y). The inner product
+        of the result with G is twice the quadratic part of -f.
         """
         A = self.A.core
         B = self.B.core

@@ -131,7 +131,7 @@ class DataLoss(Composite):
 class LeastSquares(DataLoss):
     """The least-squares loss f(x) = 1/2 sum_i w_i (a_i.x - y_i)^2 of the coefficients x.
 
-    The attributes of all losses write f(x) as h(Kx), where K is the data matrix (here A).
+    The attributes below call the data matrix K (here it is A), and write f(x) as h(Kx).
 
     Parameters
     ----------

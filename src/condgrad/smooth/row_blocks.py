@@ -253,7 +253,7 @@ class BlockwiseLoss(ABC):  # noqa: B024 - losses are registered, for `isinstance
     loss : type
         `LeastSquares`, `Logistic` or `SquaredHinge`.
     K : Dask array or dataframe, shape (samples, features)
-        The data. `RowBlocks` of the data are possible too; several losses can share them.
+        The data. The attribute `data` of another such loss is possible too: then both share it.
     y : Dask array or array, shape (samples,)
         Numbers; for `Logistic` and `SquaredHinge` they are -1 and +1.
     sample_weight : Dask array or array of nonnegative numbers, optional
