@@ -166,16 +166,3 @@ def test_torch(torch: ModuleType) -> None:
     np.testing.assert_allclose(
         Q.linear_argmin(torch.tensor(c)).point.numpy(), P.linear_argmin(c).point, atol=1e-12
     )
-
-
-def test_errors_name_the_argument() -> None:
-    half = np.full(2, 0.5)
-    for arguments, message in [
-        ((-half, half, 0.5), "a must hold one or more weights >= 0"),
-        ((half, half, 1.5), "mass must be no more than 1, the smaller mass"),
-        ((half, half, 0.0), "mass must be finite and > 0"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            PartialTransport(*arguments)
-    with pytest.raises(ValueError, match="engine must be one of"):
-        PartialTransport(half, half, 0.5, engine="abacus")

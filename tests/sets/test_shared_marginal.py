@@ -211,22 +211,6 @@ def test_a_fixed_marginal_of_two_blocks_is_a_transport_problem() -> None:
     assert pinned.bound == pytest.approx(Transport(a, b).linear_argmin(C).bound, abs=1e-8)
 
 
-def test_errors_name_the_argument() -> None:
-    half = np.full(2, 0.5)
-    for arguments, message in [
-        ((0, [half]), "n must be >= 1"),
-        ((2, half), "marginals must be a list"),
-        ((2, []), "marginals must be a list"),
-        ((2, [half, -half]), r"marginals\[1\] must hold one or more weights >= 0"),
-        ((2, [half, 2.0 * half]), r"marginals\[0\] sums to 1, marginals\[1\] to 2"),
-        ((2, [0.0 * half]), "same mass > 0"),
-    ]:
-        with pytest.raises((TypeError, ValueError), match=message):
-            SharedMarginal(*arguments)
-    with pytest.raises(ValueError, match="weights must be 2 numbers > 0"):
-        SharedMarginal(2, [half, half], weights=[1.0, 0.0])
-
-
 @pytest.mark.parametrize("n", [1, 4])
 def test_linear_argmin_under_weights_of_different_sizes(n: int) -> None:
     rng = np.random.default_rng(n)
