@@ -234,6 +234,7 @@ def test_a_sum_of_two_precisions_is_as_coarse_as_the_coarser() -> None:
         result = cg.minimize(f, g, tol=1e-10, max_iter=2000)
         assert result.x.dtype == np.float64
         assert result.lower_bound <= best.value
+        assert result.value == pytest.approx(best.value, rel=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -516,3 +516,15 @@ def test_the_scale_is_where_f_is_known() -> None:
     )
     assert r.success
     np.testing.assert_allclose(r.x, np.sqrt(0.5), rtol=1e-3)
+
+
+def test_cg_measures_gaps_as_cgs_does() -> None:
+    """CG calls f + g its f; the scale is |f| + |g| all the same."""
+    cost = np.random.default_rng(0).random((4, 4))
+    g = cg.simple.Entropy(0.3, on=cg.sets.Transport(np.full(4, 0.25), np.full(4, 0.25)))
+    scales = [
+        cg.minimize(cg.smooth.Linear(cost), g, method=m, max_iter=0).scale for m in ("cg", "cgs")
+    ]
+    start = g.on.a[:, None] * g.on.b[None, :]
+    assert scales[0] == pytest.approx(float((cost * start).sum()) + abs(g.value(start)))
+    assert scales[1] <= scales[0] * 1.5
