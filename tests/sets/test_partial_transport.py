@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from condgrad.arrays import Space
+import condgrad as cg
 from condgrad.sets import PartialTransport, Transport
 from condgrad.sets.partial_transport import capped_sums
 from tests.transport import negentropy
@@ -136,7 +136,7 @@ def test_capped_sums(seed: int, share: float) -> None:
 
 def test_start_violation_and_rounding() -> None:
     P, a, b, _ = problem(3, 0.7)
-    assert off(P.start(Space.of(np.zeros((6, 5)))), a, b, 0.7) <= 1e-15
+    assert off(P.start(cg.smooth.Linear(np.zeros((6, 5))).space), a, b, 0.7) <= 1e-15
     assert P.violation(np.outer(a, b)) > 0.5
     rng = np.random.default_rng(0)
     for plan in (rng.random((6, 5)), 1e-3 * rng.random((6, 5)), np.zeros((6, 5))):

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 
 import condgrad as cg
-from condgrad.arrays import Space
 from condgrad.sets import SharedMarginal, Transport
 from tests.transport import negentropy
 
@@ -164,7 +163,7 @@ def test_minimize_runs_on_it() -> None:
 
 def test_start_violation_and_rounding() -> None:
     P, _, measures, weights = problem(2)
-    start = P.start(Space.of(np.zeros(P.shape)))
+    start = P.start(cg.smooth.Linear(np.zeros(P.shape)).space)
     assert off(start, measures, weights) <= 1e-15
     assert P.violation(start) <= 1e-15
     assert P.violation(start + 0.1) > 0.05

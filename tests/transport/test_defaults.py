@@ -288,7 +288,7 @@ def test_metadata_routing(kind: type) -> None:
 @every_kind
 def test_a_plan_is_formed_when_asked_for(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
     """Moving points and labels needs products alone."""
-    from condgrad.transport.solve import TransportResult
+    from condgrad.transport import TransportResult
 
     estimator = fitted(kind)
     monkeypatch.setattr(TransportResult, "dense", lambda _: pytest.fail("the plan was formed"))

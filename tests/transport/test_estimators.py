@@ -18,8 +18,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from condgrad import Status
 from condgrad.datasets import make_clusters
-from condgrad.result import Status
 from condgrad.transport import (
     EntropicTransport,
     GroupLasso,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import condgrad as cg
-from condgrad.errors import MissingAbility, MissingExtra
+from condgrad import MissingAbility, MissingExtra
 from condgrad.transport import GroupLasso, Laplacian, barycentric_map, certified_loss, loss, solve
 from tests.transport import cloud, squared_distances
 
