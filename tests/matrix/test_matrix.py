@@ -46,6 +46,20 @@ REFUSED = [pair for pair in product(PROBLEMS, METHODS) if pair not in CELLS]
 ONE = Unit()
 IN_FLOAT32 = ("float32", "torch.float32")
 DESCENDING = ("exact", "memory", "armijo")
+MOST_WITH_TORCH = ("ridge_l1ball", "logistic_ridge_l2ball", "hinge_ridge_box", "entropy_simplex")
+TIES = {
+    ("zero_transport", "pairwise"),
+    ("zero_transport", "auto"),
+    ("nuclearnorm_nuclearball", "cgs memory"),
+    ("nuclearnorm_nuclearball", "auto"),
+    ("wide_ridge_l1ball", "cgs open-loop"),
+    ("wide_ridge_l1ball", "cgs short"),
+    ("weighted_hinge_zero_box", "cgs memory"),
+    ("weighted_hinge_zero_box", "cg memory"),
+}
+"""Where oracle points are nearly as good as each other, rounding chooses, and what follows is another course."""
+DRIFTS = ("wide_entropy_simplex", "cgs short", "torch.float32")
+"""A thousand steps of 1/200 round the mass of the simplex up by 1e-5, and F there is below F*."""
 
 
 def some(every: Iterable[tuple[str, ...]]) -> list[ParameterSet]:
@@ -74,10 +88,6 @@ def some(every: Iterable[tuple[str, ...]]) -> list[ParameterSet]:
     ]
 
 
-DRIFTS = ("wide_entropy_simplex", "cgs short", "torch.float32")
-"""A thousand steps of 1/200 round the mass of the simplex up by 1e-5, and F there is below F*."""
-
-
 def in_precisions(cells: Iterable[tuple[str, str]], *precisions: str) -> list[tuple[str, str, str]]:
     """With torch those of a few problems, and one of each."""
     cells, of_problem = list(cells), {}
@@ -93,22 +103,6 @@ def in_precisions(cells: Iterable[tuple[str, str]], *precisions: str) -> list[tu
         for precision in precisions
         if cell in with_torch or not precision.startswith("torch")
     ]
-
-
-MOST_WITH_TORCH = ("ridge_l1ball", "logistic_ridge_l2ball", "hinge_ridge_box", "entropy_simplex")
-
-
-TIES = {
-    ("zero_transport", "pairwise"),
-    ("zero_transport", "auto"),
-    ("nuclearnorm_nuclearball", "cgs memory"),
-    ("nuclearnorm_nuclearball", "auto"),
-    ("wide_ridge_l1ball", "cgs open-loop"),
-    ("wide_ridge_l1ball", "cgs short"),
-    ("weighted_hinge_zero_box", "cgs memory"),
-    ("weighted_hinge_zero_box", "cg memory"),
-}
-"""Where oracle points are nearly as good as each other, rounding chooses, and what follows is another course."""
 
 
 class Walk(NamedTuple):
