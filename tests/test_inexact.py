@@ -16,7 +16,8 @@ import pytest
 import condgrad as cg
 from condgrad.problem import Simple
 from condgrad.search.restriction import Restriction
-from tests.test_matrix import Array, Verdict, data, polished, project_simplex, ridge, squares, total
+from tests.matrix.judge import Array, Verdict, polished, project_simplex, ridge, squares, total
+from tests.matrix.problems import data
 
 N = 6
 WEIGHT = 0.2

@@ -411,6 +411,26 @@ class TestInterrupted:
         assert float(lower) <= optimum + 1e-9
         assert optimum - 1e-9 <= float(value)
 
+    def test_ctrl_c_in_compiled_code_keeps_the_answer(self) -> None:
+        """Compiled code makes a SystemError of a KeyboardInterrupt."""
+
+        def stop(now: cg.Progress) -> None:
+            if now.iteration == 3:
+                raise SystemError(
+                    "returned a result with an exception set"
+                ) from KeyboardInterrupt()
+
+        f = cg.smooth.LeastSquares(np.eye(3), [1.0, 2.0, 3.0])
+        result = cg.minimize(
+            f,
+            cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0)),
+            step="open-loop",
+            tol=0.0,
+            callback=stop,
+        )
+        assert result.status is cg.Status.INTERRUPTED
+        assert result.iterations == 3
+
 
 class TestCallback:
     """STOPPED_BY_CALLBACK, and what a callback sees."""

@@ -1,7 +1,7 @@
 """The statements of the paper, sections 1 and 2, one by one.
 
 C_f is the curvature of f alone. For f = h(Ax) with h'' <= b it is at most b max |A(u - v)|^2 over pairs of vertices.
-The judge of F* is the proximal gradient of `test_matrix`, with its bracket; no solver starts it here.
+The judge of F* is the proximal gradient of `tests.matrix.judge`, with its bracket; no solver starts it here.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
-from tests.test_matrix import (
+from tests.matrix.judge import (
     Array,
     ValueGradient,
     Verdict,
-    data,
     entropy,
-    labelled,
     logistic,
     polished,
     project_l1,
@@ -32,6 +30,7 @@ from tests.test_matrix import (
     squares,
     total,
 )
+from tests.matrix.problems import data, labelled
 
 N = 6
 SCALES = np.linspace(

@@ -19,7 +19,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
-from condgrad.errors import NotFiniteError
+from condgrad import NotFiniteError
 from tests.ball.penalised_problems import LOSSES, PenalisedProblem
 from tests.methods import data, microarray
 

@@ -14,8 +14,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
+from condgrad import MissingAbility
 from condgrad.ball.compiled import face_qp
-from condgrad.errors import MissingAbility
 
 RNG = np.random.default_rng(0)
 Z, Y = RNG.standard_normal((40, 7)), RNG.integers(0, 3, 40)

@@ -15,8 +15,7 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 import condgrad as cg
-from condgrad import compile_kernels
-from condgrad.errors import MissingAbility
+from condgrad import MissingAbility, compile_kernels
 from condgrad.kernels import readiness
 from condgrad.kernels.compiling import KernelCache
 from condgrad.kernels.readiness import Background

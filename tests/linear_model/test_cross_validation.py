@@ -377,3 +377,16 @@ def test_a_class_that_a_fold_did_not_see_scores_nothing() -> None:
     folds = [(np.arange(15, 45), np.arange(15)), (np.arange(40), np.arange(40, 45))]
     with pytest.raises(ValueError, match="no score is finite"):
         ConstrainedLogisticRegressionCV(radii=[0.5], ridges=[0.5], cv=folds).fit(X, y)
+
+
+@pytest.mark.parametrize(("columns", "target"), [(1e-4, 1e6), (1.0, 1.0), (1e-6, 1e-6)])
+def test_default_radii_follow_the_units(columns: float, target: float) -> None:
+    """Up to the norm of the solution without a constraint, however little the ridge leaves of it."""
+    rng = np.random.default_rng(0)
+    X = columns * rng.standard_normal((60, 5))
+    y = target * (rng.standard_normal(60) + X[:, 0] / columns)
+    centred = X - X.mean(axis=0)
+    free = np.linalg.solve(centred.T @ centred + np.eye(5), centred.T @ (y - y.mean()))
+    assert ConstrainedElasticNetCV(n_radii=3, ridges=[0.5]).fit(X, y).radii_[-1] == pytest.approx(
+        np.abs(free).sum(), rel=0.1
+    )

@@ -22,7 +22,7 @@ import scipy.special
 from distributed import Client, LocalCluster
 
 import condgrad as cg
-from condgrad.errors import MissingAbility, MissingExtra
+from condgrad import MissingAbility, MissingExtra
 from condgrad.linear_model import (
     ConstrainedElasticNet,
     ConstrainedElasticNetCV,

@@ -274,8 +274,6 @@ def test_two_classes_are_one_problem_either_way() -> None:
         ConstrainedLogisticRegression(multi_class=kind).fit(X, y) for kind in ("ovr", "multinomial")
     )
     np.testing.assert_array_equal(one.coef_, other.coef_)
-    with pytest.raises(ValueError, match="multi_class must be 'ovr' or 'multinomial', got 'both'"):
-        ConstrainedLogisticRegression(multi_class="both").fit(X, y)
 
 
 def test_multinomial_search_and_warm_start() -> None:

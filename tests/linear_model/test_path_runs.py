@@ -11,8 +11,8 @@ import scipy.optimize
 import scipy.sparse
 
 import condgrad as cg
+from condgrad import NotFiniteError
 from condgrad.ball import engine
-from condgrad.errors import NotFiniteError
 from condgrad.linear_model import path
 from tests.linear_model import drawn
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
-from condgrad.errors import MissingAbility
+from condgrad import MissingAbility
 from condgrad.sets.barrier import Equations, Inequalities, InnerPoint, SquaredRows, System
 
 Array = np.ndarray

@@ -13,7 +13,7 @@ import condgrad as cg
 from condgrad.loop import run
 from condgrad.methods import PQN
 from condgrad.methods.pqn import Change, QuasiHessian
-from condgrad.search.steps import Armijo
+from condgrad.steps import Armijo
 from condgrad.stopping import FixedPoint, RelativeGap
 from tests.methods import PROBLEMS, assert_lawful, judged, microarray
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import condgrad as cg
 from condgrad.loop import run
 from condgrad.methods import CGS, SPG
-from condgrad.search.steps import Armijo
+from condgrad.steps import Armijo
 from condgrad.stopping import FixedPoint, RelativeGap
 from tests.methods import PROBLEMS, SEEDS, SETS, assert_lawful, data, judged, microarray
 

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
-from condgrad.arrays import Space
 
 SEEDS = st.integers(0, 10_000)
 
@@ -70,7 +69,7 @@ def test_products_answer_block_by_block(seed: int) -> None:
     assert P.contains(P.linear_argmin(c).point)
     wanted = [part.project(block).ravel() for part, block in zip(parts, blocks, strict=True)]
     assert np.array_equal(P.project(c), np.concatenate(wanted))
-    assert P.contains(P.start(Space.of(c)))
+    assert P.contains(P.start(cg.smooth.Linear(c).space))
 
 
 def test_a_product_solves_as_its_parts_do() -> None:

@@ -13,7 +13,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
-from condgrad.arrays import Space
 
 
 def constraints(seed: int, *, unit: float = 1.0) -> dict[str, Any]:
@@ -59,7 +58,7 @@ def test_the_oracle_is_exact_feasible_and_proved(seed: int, power: int) -> None:
     assert answer.bound <= best + 1e-6 * size
     assert answer.bound <= c @ answer.point + 1e-12 * size
     assert c @ answer.point <= answer.bound + 1e-9 * size
-    assert P.contains(P.start(Space.of(c)))
+    assert P.contains(P.start(cg.smooth.Linear(c).space))
 
 
 @settings(max_examples=10)

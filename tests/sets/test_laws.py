@@ -16,9 +16,10 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp, softmax, xlogy
 
-from condgrad.arrays import Space, host
+import condgrad as cg
 from condgrad.problem import Answer, Set
 from condgrad.sets import Box, L1Ball, L2Ball, NuclearBall, Simplex, SolidSimplex, Transport
+from tests import host
 
 Points = np.ndarray
 Sampler = Callable[[np.random.Generator], Points]
@@ -251,7 +252,7 @@ def test_membership_scales_with_the_set(t: float) -> None:
 @pytest.mark.parametrize("t", [0.0, 1e-12, 1.0, 1e12])
 def test_start_is_in_the_set(case: Case, t: float) -> None:
     """The start point is feasible, at every scale."""
-    x = case.make(t).start(Space.of(np.zeros(case.shape)))
+    x = case.make(t).start(cg.smooth.Linear(np.zeros(case.shape)).space)
     assert x.shape == case.shape
     assert x.dtype == np.float64
     assert (case.excess(x / t) if t else abs(x).max()) <= 1e-12 * case.size
@@ -758,7 +759,9 @@ def test_transport_knows_its_plans(weights: tuple[Points, Points], mass: float) 
     """Start and plans are members and left alone by rounding; a plan of another mass is none."""
     a, b = mass * weights[0], mass * weights[1]
     P, rng = Transport(a, b), np.random.default_rng(1)
-    assert _marginal_error(P.start(Space.of(np.zeros(P.shape))), a, b) <= 1e-12 * a.sum()
+    assert (
+        _marginal_error(P.start(cg.smooth.Linear(np.zeros(P.shape)).space), a, b) <= 1e-12 * a.sum()
+    )
     for _ in range(5):
         plan = _plan(a, b, rng)
         assert P.violation(plan) <= 1e-14 * a.sum()
@@ -778,7 +781,7 @@ def test_transport_without_mass_holds_the_zero_plan() -> None:
     """All weights 0: one plan, from every ability."""
     P = Transport(np.zeros(2), np.zeros(3))
     C = np.arange(6.0).reshape(2, 3)
-    for plan in (P.linear_argmin(C).point, P.rounded(C), P.start(Space.of(C))):
+    for plan in (P.linear_argmin(C).point, P.rounded(C), P.start(cg.smooth.Linear(C).space)):
         np.testing.assert_array_equal(plan, np.zeros((2, 3)))
     assert P.linear_argmin(C).bound == 0.0
 

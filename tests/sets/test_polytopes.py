@@ -155,17 +155,3 @@ def test_torch_has_the_same_oracles(torch: Any, name: str) -> None:
     ours, theirs = SETS[name].linear_argmin(c), SETS[name].linear_argmin(torch.tensor(c))
     np.testing.assert_allclose(theirs.point.numpy(), ours.point, atol=1e-12)
     assert theirs.bound == pytest.approx(ours.bound)
-
-
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (lambda: cg.sets.KSparse(1.0, k=0), "k must be >= 1"),
-        (lambda: cg.sets.LInfBall(-1.0), "radius must be"),
-        (lambda: cg.sets.Birkhoff(0), "n must be >= 1"),
-        (lambda: cg.sets.Spectraplex(2, trace=-1.0), "trace must be"),
-    ],
-)
-def test_errors(make: Any, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        make()

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import xlogy
 
-from condgrad.arrays import host
-from condgrad.errors import MissingAbility
+from condgrad import MissingAbility
 from condgrad.problem import Answer, Simple
 from condgrad.sets import Box, L1Ball, L2Ball, NuclearBall, Simplex, Transport
 from condgrad.simple import Entropy, L1Norm, NuclearNorm, Oracle, Ridge, Zero
+from tests import host
 from tests.sets.test_laws import (
     CASES,
     ENTROPIC,

@@ -17,8 +17,8 @@ from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.special import expit, log_expit
 
 import condgrad as cg
-from condgrad.arrays import host
 from condgrad.smooth import LeastSquares, Logistic, SquaredHinge
+from tests import host
 from tests.fuzz.judges import Loss, squared_hinge, wide
 
 Array = Any

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, log_expit
 
-from condgrad.arrays import host
-from condgrad.errors import NotFiniteError
+from condgrad import NotFiniteError
 from condgrad.problem import Smooth
 from condgrad.smooth import Function, LeastSquares, Linear, Logistic, Poisson, SquaredHinge
+from tests import host
 
 Points = np.ndarray
 Loss = Callable[[Points, Points], Points]

@@ -314,34 +314,3 @@ class TestFreeSupport:
         assert "1 rounds" in free_barycenter(start, points, entropy=0.02, max_rounds=1).message
         assert "local search" in free_barycenter(start, points, entropy=0.02).message
         assert "time limit" in free_barycenter(start, points, entropy=0.02, time_limit=0.0).message
-
-
-def test_errors_name_the_argument() -> None:
-    S, points, measures, costs, _ = clouds(0)
-    wrong = Laplacian(S, points[1], 1.0)
-    for arguments, message in [
-        ((costs, measures[0]), "marginals must be a list"),
-        ((costs[:1], measures), "costs must be one array, or 2"),
-        ((costs[0], measures), r"the cost to marginals\[1\] must have the shape \(6, 5\)"),
-        ((costs, measures, [1.0]), "weights must be 2 numbers > 0"),
-        ((costs, measures, [1.0, -1.0]), "weights must be 2 numbers > 0"),
-        ((costs, [measures[0], 2.0 * measures[1]]), r"marginals\[1\] to 2"),
-    ]:
-        with pytest.raises((TypeError, ValueError), match=message):
-            barycenter(*arguments, entropy=0.1)
-    with pytest.raises(ValueError, match="entropy must be finite and >= 0"):
-        barycenter(costs, measures, entropy=-1.0)
-    with pytest.raises(ValueError, match=r"regularizers\[0\]\[0\]"):
-        barycenter(costs, measures, entropy=0.1, regularizers=[[wrong], []])
-    with pytest.raises(TypeError, match=r"regularizers\[1\]\[0\] must be"):
-        barycenter(costs, measures, entropy=0.1, regularizers=[[], [3]])
-    with pytest.raises(TypeError, match="regularizers must be 2 lists"):
-        barycenter(costs, measures, entropy=0.1, regularizers=[wrong])
-    with pytest.raises(ValueError, match=r"points\[1\] must hold points of 2 dimensions"):
-        free_barycenter(S, [points[0], points[1][:, :1]], entropy=0.1)
-    with pytest.raises(ValueError, match="start must hold one or more points"):
-        free_barycenter(S[:0], points, entropy=0.1)
-    with pytest.raises(ValueError, match="marginals must be 2 arrays"):
-        free_barycenter(S, points, measures[:1], entropy=0.1)
-    with pytest.raises(ValueError, match="support_weights must be > 0"):
-        free_barycenter(S, points, entropy=0.1, support_weights=np.eye(6)[0])

@@ -11,9 +11,8 @@ import pytest
 from scipy.special import xlogy
 
 import condgrad as cg
-from condgrad.arrays import host
-from condgrad.transport import batch
-from condgrad.transport.batch import BatchResult, solve_batch
+from condgrad.transport import BatchResult, solve_batch
+from tests import host
 
 
 def costs(k: int, n: int, m: int, seed: int = 0) -> Any:
@@ -124,13 +123,14 @@ def test_tensors_stay_tensors(torch: Any) -> None:
 
 
 def test_groups_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    C = costs(23, 10, 10)
-    together = solve_batch(C, entropy=1e-3)
-    monkeypatch.setattr(batch, "TOGETHER", 400)
+    """These are more entries than are solved together."""
+    C = costs(23, 110, 110)
     monkeypatch.setattr("condgrad.kernels.streamed_numba.threads", lambda: 3)
-    apart = solve_batch(C, entropy=1e-3)
-    np.testing.assert_allclose(apart.plan, together.plan, atol=1e-12)
-    np.testing.assert_array_equal(apart.iterations, together.iterations)
+    together = solve_batch(C, entropy=1e-2)
+    for part in (slice(2), slice(11, 13), slice(21, 23)):
+        apart = solve_batch(C[part], entropy=1e-2)
+        np.testing.assert_allclose(together.plan[part], apart.plan, atol=1e-12)
+        np.testing.assert_array_equal(together.iterations[part], apart.iterations)
 
 
 @pytest.mark.parametrize(
@@ -140,15 +140,14 @@ def test_groups_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 def test_limits_leave_certified_answers(
     limit: dict[str, Any], status: cg.Status, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(batch, "TOGETHER", 300)
     monkeypatch.setattr("condgrad.kernels.streamed_numba.threads", lambda: 2)
-    C = costs(3, 15, 15)
+    C = costs(5, 240, 240)  # more entries than are solved together
     result, best = solve_batch(C, entropy=1e-3, **limit), solve_batch(C, entropy=1e-3)
     assert set(result.status) == {status}
     assert not result.success
     assert (result.lower_bound <= best.value).all()
     assert (best.lower_bound <= result.value).all()
-    assert abs(result.plan.sum(1) - 1 / 15).max() < 1e-14
+    assert abs(result.plan.sum(1) - 1 / 240).max() < 1e-14
 
 
 def test_what_no_float_can_prove_ends_soon() -> None:
@@ -200,24 +199,6 @@ def test_costs_near_the_ends_of_the_floats(unit: float) -> None:
     assert (same.lower_bound <= result.value / unit + left).all()
 
 
-def test_what_does_not_fit_is_named() -> None:
-    C = costs(3, 4, 5)
-    with pytest.raises(ValueError, match=r"a must have the shape \(4,\) or \(3, 4\), got \(5,\)"):
-        solve_batch(C, np.ones(5), entropy=1.0)
-    with pytest.raises(ValueError, match="the same mass > 0: of problem 0 a sums to 4, b to 5"):
-        solve_batch(C, np.ones(4), np.ones(5), entropy=1.0)
-    with pytest.raises(ValueError, match="a must be >= 0, got -1"):
-        solve_batch(C, np.array([1.0, 1.0, 2.0, -1.0]), entropy=1.0)
-    with pytest.raises(ValueError, match="entropy must be"):
-        solve_batch(C, entropy=0.0)
-    with pytest.raises(ValueError, match="one for each problem"):
-        solve_batch(C, entropy=np.array([1.0, 0.0, 1.0]))
-    with pytest.raises(ValueError, match="must not be empty"):
-        solve_batch(np.ones((2, 0, 3)), entropy=1.0)
-    with pytest.raises(ValueError, match="cost"):
-        solve_batch(C[0], entropy=1.0)
-
-
 def test_a_gap_of_mere_rounding_is_none_where_f_has_no_terms() -> None:
     """A mass of 1 in one entry of cost 0 is the only plan, and F = 1 log 1 = 0 there."""
     C = np.zeros((2, 1, 2))
@@ -262,18 +243,7 @@ def test_problems_of_different_sizes_have_the_answers_of_each_alone() -> None:
         assert (found.plan[j][~np.isfinite(C[j])] == 0.0).all()
 
 
-def test_lists_of_problems_say_what_is_wrong_with_them() -> None:
-    C = [np.ones((2, 3)), np.ones((3, 2))]
-    with pytest.raises(ValueError, match=r"a must be a list of 2 arrays of weights"):
-        solve_batch(C, np.ones(2), entropy=1.0)
-    with pytest.raises(ValueError, match=r"b\[1\] must have the shape \(2,\)"):
-        solve_batch(C, None, [np.ones(3) / 3, np.ones(3) / 3], entropy=1.0)
-    with pytest.raises(ValueError, match=r"of problem 1 a sums to 1, b to 2"):
-        solve_batch(C, None, [np.ones(3) / 3, np.ones(2)], entropy=1.0)
-    with pytest.raises(ValueError, match=r"cost\[1\] must not be empty"):
-        solve_batch([np.ones((2, 3)), np.ones((0, 2))], entropy=1.0)
-    with pytest.raises(cg.InfeasibleError, match="problem 1: no plan avoids"):
-        solve_batch([np.ones((2, 3)), np.full((2, 2), np.inf)], entropy=1.0)
+def test_lists_of_problems_keep_the_answers_of_the_others() -> None:
     with pytest.raises(cg.NotFiniteError, match="problem 1 of 2") as caught:
         solve_batch([np.ones((2, 3)), np.diag([1e308, -1e308])], entropy=1.0)
     assert caught.value.problems == (1,)

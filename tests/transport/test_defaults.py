@@ -115,14 +115,6 @@ def test_where_all_plans_cost_the_same(kind: type, c: float) -> None:
         np.testing.assert_allclose(estimator.plan_, np.full((n, m), 1.0 / (n * m)), atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["entropy", "weight"])
-def test_other_words_than_auto(name: str) -> None:
-    with pytest.raises(
-        ValueError, match=f"{name} must be a number >= 0 or 'auto', got 'automatic'"
-    ):
-        LaplaceTransport().set_params(**{name: "automatic"}).fit(XS, Xt=XT)
-
-
 # --- the laws: no unit, no shift, no number of copies ---
 
 
@@ -214,20 +206,6 @@ def test_samples_without_weight_are_none(kind: type) -> None:
     assert (zero.inverse_transform_labels(YT)[20:] == 0.0).all()
 
 
-@pytest.mark.parametrize(
-    ("weights", "said"),
-    [
-        (np.ones(5), "sample_weight must have one weight for each of the 30 samples, got 5"),
-        (-np.ones(30), "sample_weight must be >= 0 and not all 0, got values from -1 to -1"),
-        (np.zeros(30), "sample_weight must be >= 0 and not all 0"),
-        (np.full(30, np.nan), "sample_weight must be finite"),
-    ],
-)
-def test_bad_weights(weights: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        EntropicTransport().fit(XS, Xt=XT, sample_weight=weights)
-
-
 # --- norms ---
 
 
@@ -245,8 +223,6 @@ def test_a_norm_is_a_unit_of_the_cost(kind: type) -> None:
     euclidean = fitted(EntropicTransport, entropy=0.1, norm="max", metric="euclidean")
     other = fitted(EntropicTransport, entropy=0.1 * cdist(XS, XT).max(), metric="euclidean")
     np.testing.assert_allclose(euclidean.plan_, other.plan_, atol=1e-6)
-    with pytest.raises(ValueError, match=r"norm must be one of .*'max', 'median', .* got 'mean'"):
-        fitted(kind, norm="mean")
 
 
 # --- labels ---
@@ -283,8 +259,6 @@ def test_arguments_by_name(kind: type) -> None:
     estimator = kind().fit(Xs=XS, ys=YS, Xt=XT)
     np.testing.assert_array_equal(estimator.transform(Xs=XS), moved)
     assert estimator.inverse_transform(Xt=XT).shape == XT.shape
-    with pytest.raises(ValueError, match="Xs is needed"):
-        kind().fit(ys=YS, Xt=XT)
 
 
 @every_kind
@@ -314,7 +288,7 @@ def test_metadata_routing(kind: type) -> None:
 @every_kind
 def test_a_plan_is_formed_when_asked_for(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
     """Moving points and labels needs products alone."""
-    from condgrad.transport.solve import TransportResult
+    from condgrad.transport import TransportResult
 
     estimator = fitted(kind)
     monkeypatch.setattr(TransportResult, "dense", lambda _: pytest.fail("the plan was formed"))

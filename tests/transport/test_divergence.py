@@ -167,16 +167,6 @@ def test_torch_points_give_the_same_interval(torch: ModuleType) -> None:
     assert there.between.plan.dtype == torch.float64
 
 
-def test_errors_name_the_argument() -> None:
-    data = cloud(6, 5)
-    with pytest.raises(ValueError, match="points of one dimension"):
-        divergence(data.Xs, data.Xt[:, :1], entropy=0.1)
-    with pytest.raises(ValueError, match="entropy must be finite and > 0"):
-        divergence(data.Xs, data.Xt, entropy=0.0)
-    with pytest.raises(ValueError, match="a must have 6 weights"):
-        divergence(data.Xs, data.Xt, data.b, entropy=0.1)
-
-
 @pytest.mark.parametrize("plan", ["dense", "streamed"])
 @pytest.mark.parametrize(("d", "entropy"), [(2, 0.05), (2, 1e-3), (30, 1.0)])
 def test_a_measure_to_itself_takes_one_potential(d: int, entropy: float, plan: str) -> None:

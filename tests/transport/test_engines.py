@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment, linprog
 
 import condgrad as cg
-from condgrad.errors import MissingExtra, install_command
+from condgrad import MissingExtra
+from condgrad.errors import install_command
 from condgrad.problem import Answer
 from condgrad.sets import Transport
 from tests.transport import Array, cloud, marginal_error, within

@@ -18,8 +18,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from condgrad import Status
 from condgrad.datasets import make_clusters
-from condgrad.result import Status
 from condgrad.transport import (
     EntropicTransport,
     GroupLasso,
@@ -315,37 +315,6 @@ def test_lists_and_integers_are_numbers(kind: type) -> None:
 
 
 # --- labels ---
-
-
-def test_groups_need_classes() -> None:
-    with pytest.raises(ValueError, match=r"ys is needed: GroupTransport\.fit\(Xs, ys, Xt\)"):
-        GroupTransport().fit(XS, Xt=XT)
-
-
-@every_kind
-def test_a_target_is_needed(kind: type) -> None:
-    with pytest.raises(ValueError, match=r"Xt is needed"):
-        kind().fit(XS, YS)
-
-
-@every_kind
-def test_bad_samples(kind: type) -> None:
-    with pytest.raises(ValueError, match="Xs has 2 features, Xt has 3"):
-        kind().fit(XS, YS, RNG.random((5, 3)))
-    with pytest.raises(
-        ValueError, match=r"ys must have one label for each of the 24 samples, got shape \(5,\)"
-    ):
-        kind().fit(XS, YS[:5], XT)
-    with pytest.raises(
-        ValueError, match=r"yt must have one label for each of the 18 samples, got shape \(5,\)"
-    ):
-        kind().fit(XS, YS, XT, YT[:5])
-    with pytest.raises(ValueError, match="NaN"):
-        kind().fit(XS * np.nan, YS, XT)
-    with pytest.raises(ValueError, match="NaN"):
-        kind().fit(XS, YS, XT * np.nan)
-    with pytest.raises(ValueError, match=r"entropy must be finite and >= 0, got -1"):
-        kind(entropy=-1.0).fit(XS, YS, XT)
 
 
 def crossing(plan: Array, known: Array) -> float:

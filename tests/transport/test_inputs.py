@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import condgrad as cg
-from condgrad.transport import GroupLasso, Laplacian, solve
+from condgrad.transport import Laplacian, solve
 from tests.transport import cloud
 
 DATA = cloud(6, 5, seed=2)
@@ -44,66 +43,6 @@ def test_a_start_follows_the_cost(torch: Any) -> None:
     again = solve(torch.asarray(DATA.C), entropy=0.1, start=best.plan, method="cgs", tol=1e-6)
     assert isinstance(again.plan, torch.Tensor)
     assert again.trace["value"][0] == pytest.approx(best.value, rel=1e-9)
-
-
-def test_what_cannot_follow_is_named(torch: Any) -> None:
-    own = cg.smooth.Linear(torch.ones((6, 5), dtype=torch.float64))
-    with pytest.raises(
-        TypeError,
-        match=r"regularizers\[1\], Linear.*, does not fit a NumPy cost of 6 x 5: .*torch",
-    ):
-        solve(DATA.C, entropy=0.1, regularizers=[GroupLasso(LABELS, 1.0), own])
-
-
-def test_a_regulariser_of_another_shape_is_named() -> None:
-    turned = laplacian(DATA.Xt, DATA.Xs)
-    with pytest.raises(
-        ValueError,
-        match=r"regularizers\[0\], transport.Laplacian\(5 x 6.* cost of 6 x 5: .*\(5, 6\)",
-    ):
-        solve(DATA.C, entropy=0.1, regularizers=[turned])
-    with pytest.raises(ValueError, match=r"regularizers\[0\], .*: Xs must be finite"):
-        solve(DATA.C, entropy=0.1, regularizers=[laplacian(DATA.Xs * np.nan)])
-
-
-# --- starts ---
-
-
-@pytest.mark.parametrize(
-    ("start", "kind", "message"),
-    [
-        (
-            np.ones((5, 6)),
-            ValueError,
-            r"^start must have the shape of the cost, \(6, 5\), got \(5, 6\)",
-        ),
-        (
-            np.ones((6, 5)),
-            ValueError,
-            r"^start must lie in Transport\(6 x 5\): .* its largest violation is 5",
-        ),
-        (np.full((6, 5), np.nan), ValueError, r"^start must be finite"),
-        (np.ones(30), ValueError, r"^start must have 2 dimension"),
-        ("plan", TypeError, r"^start must be an array of numbers, got str"),
-    ],
-)
-def test_errors_speak_of_the_start(start: Any, kind: type[Exception], message: str) -> None:
-    with pytest.raises(kind, match=message):
-        solve(DATA.C, entropy=0.1, start=start)
-
-
-@pytest.mark.parametrize("plan", ["dense", "streamed"])
-def test_a_result_between_points_of_other_dimensions_is_no_start(plan: str) -> None:
-    rng = np.random.default_rng(0)
-
-    def between(n: int, m: int, d: int) -> cg.transport.SquaredEuclidean:
-        Xs, Xt = rng.standard_normal((n, d)), rng.standard_normal((m, d))
-        return cg.transport.SquaredEuclidean(Xs, Xt)
-
-    start = solve(between(5, 6, 2), entropy=0.1)
-    sentence = r"start .* sources have the shape \(5, 2\), .* \(7, 3\): .* leave start"
-    with pytest.raises(ValueError, match=sentence):
-        solve(between(7, 8, 3), entropy=0.1, start=start, plan=plan)
 
 
 # --- prices ---

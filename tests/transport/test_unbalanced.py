@@ -298,27 +298,6 @@ def test_limits() -> None:
     assert stopped.status is cg.Status.STOPPED_BY_CALLBACK
 
 
-def test_errors_name_the_argument() -> None:
-    data = uneven(0)
-    for arguments, message in [
-        ({"penalty": 0.0}, "penalty must be finite and > 0"),
-        ({"penalty": (1.0, 2.0, 3.0)}, "penalty must be a number or a pair"),
-        ({"penalty": math.inf}, "use transport.solve"),
-        ({"penalty": 1.0, "entropy": 0.0}, "entropy must be finite and > 0"),
-        ({"penalty": 1.0, "a": data.b}, "a must have 7 weights"),
-        ({"penalty": 1.0, "a": -data.a}, "a must hold weights >= 0, not all 0"),
-        ({"penalty": 1.0, "tol": -1.0}, "tol must be finite and >= 0"),
-    ]:
-        with pytest.raises((TypeError, ValueError), match=message):
-            unbalanced(data.C, **{"entropy": 0.1, **arguments})
-    with pytest.raises(ValueError, match="mass must be no more than 1"):
-        partial(data.C, data.a, data.b, mass=1.2, entropy=0.1)
-    with pytest.raises(TypeError, match=r"regularizers\[0\] must be"):
-        partial(data.C, mass=0.5, entropy=0.1, regularizers=[3])
-    with pytest.raises(ValueError, match="cost must not be empty"):
-        partial(np.zeros((0, 2)), mass=0.5, entropy=0.1)
-
-
 def test_costs_of_nothing_leave_the_product() -> None:
     data = cloud(4, 3, seed=1)
     ours = unbalanced(np.zeros((4, 3)), data.a, data.b, entropy=0.1, penalty=1.0)

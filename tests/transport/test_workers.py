@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import condgrad as cg
-from condgrad.arrays import host
 from condgrad.kernels import streamed
 from condgrad.kernels.streamed import Score
 from condgrad.transport.workers import Workers
+from tests import host
 from tests.kernels.test_streamed import dense_score
 
 

@@ -1,18 +1,20 @@
-"""Bad input gets a sentence: the argument's name, its value, what is allowed."""
+"""Bad input of the core: problems, their parts, options, and what a user's own parts return."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from types import ModuleType
+from itertools import product
 from typing import Any
 
 import numpy as np
-import pytest
 import scipy.sparse
 
 import condgrad as cg
 from condgrad.problem import Set
+
+Row = tuple[Callable[[], Any], type[Exception] | tuple[type[Exception], ...], str]
+"""A call, the class of its error, and what the message says, as a regular expression."""
 
 RNG = np.random.default_rng(3)
 A = RNG.standard_normal((6, 3))
@@ -78,12 +80,29 @@ def solve_with(
     return cg.minimize(F, g, **{"max_iter": 20, **options})
 
 
-def check(make: Callable[[], Any], error: type[Exception], match: str) -> None:
-    with pytest.raises(error, match=f"(?is){match}"):
-        make()
+def turning(
+    k: int, *, value: float | None = None, slope: float | None = None
+) -> Callable[[Any], Any]:
+    """A quadratic that spoils its value or gradient from the call for iteration k on (open loop: a call each).
+
+    The first call of all is for the null point, which gaps are measured by.
+    """
+    calls = iter(range(-1, 10**9))
+
+    def call(x: Any) -> tuple[float, Any]:
+        good, gradient = quadratic(x)
+        if next(calls) < k:
+            return good, gradient
+        return (good if value is None else value), (gradient if slope is None else gradient * slope)
+
+    return call
 
 
-DATA = {
+ROWS: dict[str, Row] = {}
+
+# Data ---------------------------------------------------------------------------------------------------------------------
+
+ROWS |= {
     "A and y differ in rows": (
         lambda: cg.smooth.LeastSquares(A, Y[:4]),
         ValueError,
@@ -265,65 +284,17 @@ DATA = {
     ),
 }
 
-
-@pytest.mark.parametrize(("make", "error", "match"), DATA.values(), ids=DATA.keys())
-def test_data(make: Callable[[], Any], error: type[Exception], match: str) -> None:
-    check(make, error, match)
-
-
-BALLS = (cg.sets.L1Ball, cg.sets.L2Ball, cg.sets.NuclearBall)
-WEIGHTED = (cg.simple.Ridge, cg.simple.L1Norm)
-
-
-@pytest.mark.parametrize("ball", BALLS)
-@pytest.mark.parametrize("radius", [-1, -1e-300, math.nan, math.inf, -math.inf])
-def test_radius_out_of_range(ball: Any, radius: float) -> None:
-    check(lambda: ball(radius), ValueError, rf"radius must be finite and >= 0, got {radius!r}")
-
-
-@pytest.mark.parametrize("ball", BALLS)
-@pytest.mark.parametrize(
-    "radius", ["big", "1", None, [1.0], 1j, np.array([1.0, 2.0]), True, np.True_, np.array(True)]
-)
-def test_radius_not_a_number(ball: Any, radius: Any) -> None:
-    check(lambda: ball(radius), TypeError, r"radius must be a number, got ")
-
-
-@pytest.mark.parametrize("kind", WEIGHTED)
-@pytest.mark.parametrize("weight", [0, 0.0, -2.5, math.nan, math.inf])
-def test_weight_out_of_range(kind: Any, weight: float) -> None:
-    check(
-        lambda: kind(weight, on=BALL), ValueError, rf"weight must be finite and > 0, got {weight!r}"
+LOSSES = (cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge, cg.smooth.Multinomial)
+for loss, intercept in product(LOSSES, ("no", 1, None, np.array([True]))):
+    ROWS[f"intercept {intercept!r} of {loss.__name__}"] = (
+        lambda loss=loss, intercept=intercept: loss(np.eye(2), [1.0, -1.0], intercept=intercept),
+        TypeError,
+        r"intercept must be True or False, got",
     )
 
+# Sets and simple parts ------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("weight", [0, -1.0, math.nan, "1e-3", None])
-def test_entropy_weight(weight: Any) -> None:
-    check(
-        lambda: cg.simple.Entropy(weight, on=cg.sets.Simplex(3)),
-        (TypeError, ValueError),
-        rf"weight must be .*got {weight!r}",
-    )
-
-
-@pytest.mark.parametrize("kind", [*WEIGHTED, cg.simple.Entropy, cg.simple.NuclearNorm])
-@pytest.mark.parametrize("on", [None, 3.0, cg.sets.L1Ball, "simplex"])
-def test_on_must_be_a_set(kind: Any, on: Any) -> None:
-    check(lambda: kind(1.0, on=on), TypeError, r"on must be a set")
-
-
-@pytest.mark.parametrize("on", [None, 3.0, cg.sets.L1Ball])
-def test_zero_on_must_be_a_set(on: Any) -> None:
-    check(lambda: cg.simple.Zero(on=on), TypeError, r"on must be a set")
-
-
-def test_oracle_on_must_be_a_set() -> None:
-    check(
-        lambda: cg.simple.Oracle(lambda x: 0.0 * x, vertex, on=3.0), TypeError, r"on must be a set"
-    )
-
-
-SETS = {
+ROWS |= {
     "simplex of nothing": (lambda: cg.sets.Simplex(0), ValueError, r"n must be >= 1, got 0"),
     "simplex of a fraction": (
         lambda: cg.sets.Simplex(2.5),
@@ -382,13 +353,70 @@ SETS = {
         ValueError,
         r"a must have 1 dim.*\(1, 1\)",
     ),
+    "sparse hull of nothing": (lambda: cg.sets.KSparse(1.0, k=0), ValueError, "k must be >= 1"),
+    "l-infinity ball of negative radius": (
+        lambda: cg.sets.LInfBall(-1.0),
+        ValueError,
+        "radius must be",
+    ),
+    "permutations of nothing": (lambda: cg.sets.Birkhoff(0), ValueError, "n must be >= 1"),
+    "spectraplex of negative trace": (
+        lambda: cg.sets.Spectraplex(2, trace=-1.0),
+        ValueError,
+        "trace must be",
+    ),
 }
+BALLS = (cg.sets.L1Ball, cg.sets.L2Ball, cg.sets.NuclearBall)
+for ball in BALLS:
+    for radius in (-1, -1e-300, math.nan, math.inf, -math.inf):
+        ROWS[f"{ball.__name__} of radius {radius}"] = (
+            lambda ball=ball, radius=radius: ball(radius),
+            ValueError,
+            rf"radius must be finite and >= 0, got {radius!r}",
+        )
+    for k, radius in enumerate(
+        ("big", "1", None, [1.0], 1j, np.array([1.0, 2.0]), True, np.True_, np.array(True))
+    ):
+        ROWS[f"{ball.__name__} of a radius that is no number, {k}"] = (
+            lambda ball=ball, radius=radius: ball(radius),
+            TypeError,
+            r"radius must be a number, got ",
+        )
+for kind, weight in product(
+    (cg.simple.Ridge, cg.simple.L1Norm), (0, 0.0, -2.5, math.nan, math.inf)
+):
+    ROWS[f"{kind.__name__} of weight {weight!r}"] = (
+        lambda kind=kind, weight=weight: kind(weight, on=BALL),
+        ValueError,
+        rf"weight must be finite and > 0, got {weight!r}",
+    )
+ROWS["NuclearNorm of weight 0"] = (
+    lambda: cg.simple.NuclearNorm(0.0, on=cg.sets.NuclearBall(1.0)),
+    ValueError,
+    "weight must be finite and > 0",
+)
+for weight in (0, -1.0, math.nan, "1e-3", None):
+    ROWS[f"Entropy of weight {weight!r}"] = (
+        lambda weight=weight: cg.simple.Entropy(weight, on=cg.sets.Simplex(3)),
+        (TypeError, ValueError),
+        rf"weight must be .*got {weight!r}",
+    )
+ON: dict[str, Callable[[Any], Any]] = {
+    **{
+        kind.__name__: lambda on, kind=kind: kind(1.0, on=on)
+        for kind in (cg.simple.Ridge, cg.simple.L1Norm, cg.simple.Entropy, cg.simple.NuclearNorm)
+    },
+    "Zero": lambda on: cg.simple.Zero(on=on),
+    "Oracle": lambda on: cg.simple.Oracle(lambda x: 0.0 * x, vertex, on=on or 3.0),
+}
+for name, on in product(ON, (None, 3.0, cg.sets.L1Ball, "simplex")):
+    ROWS[f"{name} on {on!r}"] = (
+        lambda name=name, on=on: ON[name](on),
+        TypeError,
+        r"on must be a set",
+    )
 
-
-@pytest.mark.parametrize(("make", "error", "match"), SETS.values(), ids=SETS.keys())
-def test_sets(make: Callable[[], Any], error: type[Exception], match: str) -> None:
-    check(make, error, match)
-
+# What cannot work together --------------------------------------------------------------------------------------------
 
 PAIRS = {
     "ridge on transport": (
@@ -432,14 +460,18 @@ PAIRS = {
         r"pass x0, or give the set by on=",
     ),
 }
-
-
-@pytest.mark.parametrize(("make", "match"), PAIRS.values(), ids=PAIRS.keys())
-def test_what_cannot_work_together(make: Callable[[], Any], match: str) -> None:
-    check(make, cg.MissingAbility, match)
-
-
-PROBLEMS = {
+ROWS |= {name: (make, cg.MissingAbility, match) for name, (make, match) in PAIRS.items()}
+ROWS["fixed point with newton"] = (
+    lambda: cg.minimize(
+        cg.smooth.Linear(np.ones((2, 2))),
+        cg.simple.Entropy(1.0, on=cg.sets.Transport([0.5, 0.5], [0.5, 0.5])),
+        method="newton",
+        stop=cg.stopping.FixedPoint(1e-5),
+    ),
+    cg.MissingAbility,
+    r"FixedPoint.*gradient",
+)
+ROWS |= {
     "f and set differ in shape": (
         lambda: cg.minimize(F, cg.simple.Zero(on=cg.sets.Simplex(5))),
         ValueError,
@@ -575,11 +607,7 @@ PROBLEMS = {
     ),
 }
 
-
-@pytest.mark.parametrize(("make", "error", "match"), PROBLEMS.values(), ids=PROBLEMS.keys())
-def test_problems(make: Callable[[], Any], error: type[Exception], match: str) -> None:
-    check(make, error, match)
-
+# Options --------------------------------------------------------------------------------------------------------------
 
 OPTIONS = {
     "unknown method": (
@@ -655,39 +683,10 @@ OPTIONS = {
         r"stop must be a stop.* rule.*FixedPoint",
     ),
 }
-
-
-@pytest.mark.parametrize(("options", "error", "match"), OPTIONS.values(), ids=OPTIONS.keys())
-def test_options(options: dict[str, Any], error: type[Exception], match: str) -> None:
-    check(lambda: cg.minimize(F, G, **options), error, match)
-
-
-LOSSES = (cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge, cg.smooth.Multinomial)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("intercept", ["no", 1, None, np.array([True])])
-def test_intercept_is_a_flag(loss: Any, intercept: Any) -> None:
-    check(
-        lambda: loss(np.eye(2), [1.0, -1.0], intercept=intercept),
-        TypeError,
-        r"intercept must be True or False, got",
-    )
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_flags_of_numpy_are_flags(loss: Any) -> None:
-    assert loss(np.eye(2), [1.0, -1.0], intercept=np.True_).h.has_intercept
-
-
-@pytest.mark.parametrize("norm", [cg.simple.L1Norm, cg.simple.NuclearNorm])
-def test_what_a_norm_takes_is_what_it_says(norm: Any) -> None:
-    """A weight of 0 is an error, and the documentation says so."""
-    with pytest.raises(ValueError, match="weight must be finite and > 0"):
-        norm(0.0, on=cg.sets.NuclearBall(1.0) if norm is cg.simple.NuclearNorm else BALL)
-    assert "Above 0." in norm.__doc__
-
-
+ROWS |= {
+    name: (lambda options=options: cg.minimize(F, G, **options), error, match)
+    for name, (options, error, match) in OPTIONS.items()
+}
 RULES = {
     "shrink of one": (lambda: cg.steps.Armijo(shrink=1.0), r"shrink must be < 1, got 1\.0"),
     "negative fraction": (
@@ -711,12 +710,9 @@ RULES = {
         r"tolerance must be finite.*got nan",
     ),
 }
+ROWS |= {name: (make, ValueError, match) for name, (make, match) in RULES.items()}
 
-
-@pytest.mark.parametrize(("make", "match"), RULES.values(), ids=RULES.keys())
-def test_rules(make: Callable[[], Any], match: str) -> None:
-    check(make, ValueError, match)
-
+# What a user's own parts return ---------------------------------------------------------------------------------------
 
 STEPS = {
     "a number beyond 1": lambda state: 1.5 + state.k,
@@ -726,15 +722,14 @@ STEPS = {
     "backwards": lambda state: np.array([-0.5 - state.k]),
     "NaN": lambda state: np.array([math.nan * state.k]),
 }
-
-
-@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
-def test_a_step_rule_of_ones_own_that_leaves_the_segment(step: Callable[[Any], Any]) -> None:
-    check(
-        lambda: cg.minimize(F, G, step=step, max_iter=3), (TypeError, ValueError), r"(?i)step rule"
+ROWS |= {
+    f"a step rule that returns {name}": (
+        lambda step=step: cg.minimize(F, G, step=step, max_iter=3),
+        (TypeError, ValueError),
+        r"step rule",
     )
-
-
+    for name, step in STEPS.items()
+}
 FUNCTIONS = {
     "one number": (lambda x: float(x @ x), TypeError, r"\(value, gradient\).*got float"),
     "nothing": (nothing, TypeError, r"\(value, gradient\).*got NoneType"),
@@ -763,62 +758,27 @@ FUNCTIONS = {
         r"gradient.*numbers",
     ),
 }
-
-
-@pytest.mark.parametrize(("call", "error", "match"), FUNCTIONS.values(), ids=FUNCTIONS.keys())
-def test_what_a_function_of_ones_own_returns(
-    call: Callable[[Any], Any], error: type[Exception], match: str
-) -> None:
-    check(lambda: solve(call), error, match)
-
-
-def turning(
-    k: int, *, value: float | None = None, slope: float | None = None
-) -> Callable[[Any], Any]:
-    """A quadratic that spoils its value or gradient from the call for iteration k on (open loop: a call each).
-
-    The first call of all is for the null point, which gaps are measured by.
-    """
-    calls = iter(range(-1, 10**9))
-
-    def call(x: Any) -> tuple[float, Any]:
-        good, gradient = quadratic(x)
-        if next(calls) < k:
-            return good, gradient
-        return (good if value is None else value), (gradient if slope is None else gradient * slope)
-
-    return call
-
-
-@pytest.mark.parametrize("k", [0, 1, 7])
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_a_value_that_turns_bad_names_the_iteration(k: int, bad: float) -> None:
-    check(
-        lambda: solve(turning(k, value=bad), tol=0.0),
-        cg.NotFiniteError,
-        rf"iteration {k}\b.*value {bad}\b",
-    )
-
-
-def test_a_bad_value_does_not_accuse_the_gradient() -> None:
-    with pytest.raises(cg.NotFiniteError, match="value nan") as caught:
-        solve(turning(0, value=math.nan))
-    assert "gradient" not in str(caught.value)
-
-
-@pytest.mark.parametrize("k", [0, 1, 7])
-def test_a_gradient_that_turns_bad_names_the_iteration(k: int) -> None:
-    check(
-        lambda: solve(turning(k, slope=math.nan), tol=0.0),
+ROWS |= {
+    f"a function that returns {name}": (lambda call=call: solve(call), error, match)
+    for name, (call, error, match) in FUNCTIONS.items()
+}
+ROWS["a function that fails in its own way"] = (
+    lambda: solve(lambda x: (1 / 0, x)),
+    ZeroDivisionError,
+    "division by zero",
+)
+for k in (0, 1, 7):
+    for bad in (math.nan, math.inf, -math.inf):
+        ROWS[f"a value that is {bad} in iteration {k}"] = (
+            lambda k=k, bad=bad: solve(turning(k, value=bad), tol=0.0),
+            cg.NotFiniteError,
+            rf"iteration {k}\b.*value {bad}\b",
+        )
+    ROWS[f"a gradient that is NaN in iteration {k}"] = (
+        lambda k=k: solve(turning(k, slope=math.nan), tol=0.0),
         cg.NotFiniteError,
         rf"iteration {k}\b.*gradient.*NaN",
     )
-
-
-def test_a_function_of_ones_own_may_fail_in_its_own_way() -> None:
-    check(lambda: solve(lambda x: (1 / 0, x)), ZeroDivisionError, "division by zero")
-
-
 ORACLES = {
     "a short point": (
         lambda c: np.zeros(len(c) - 1),
@@ -850,112 +810,126 @@ ORACLES = {
     ),
     "no bound": (lambda c: cg.Answer(vertex(c), None), TypeError, r"bound.*oracle.*None"),
 }
-
-
-@pytest.mark.parametrize(("argmin", "error", "match"), ORACLES.values(), ids=ORACLES.keys())
-def test_what_an_oracle_of_ones_own_returns(
-    argmin: Callable[[Any], Any], error: type[Exception], match: str
-) -> None:
-    check(lambda: solve_with(argmin), error, match)
-
-
-def test_a_bound_above_the_value_is_no_proof() -> None:
-    """A bound far above F(x) proves that the oracle is wrong; it must not pass for a gap of zero."""
-    check(
+ROWS |= {
+    f"an oracle that returns {name}": (lambda argmin=argmin: solve_with(argmin), error, match)
+    for name, (argmin, error, match) in ORACLES.items()
+}
+ROWS |= {
+    # a bound far above F(x) proves that the oracle is wrong; it must not pass for a gap of zero
+    "an oracle that returns a bound above the value": (
         lambda: solve_with(lambda c: cg.Answer(vertex(c), 100.0)),
         (ValueError, ArithmeticError),
         r"bound",
-    )
+    ),
+    "an oracle whose value is NaN": (
+        lambda: solve_with(vertex, lambda x: math.nan * x[0]),
+        cg.NotFiniteError,
+        r"iteration 0",
+    ),
+    "an oracle whose value is nothing": (
+        lambda: solve_with(vertex, nothing),
+        TypeError,
+        r"value.*None",
+    ),
+    "an oracle whose value is an array": (
+        lambda: solve_with(vertex, lambda x: x),
+        ValueError,
+        r"value.*(scalar|one number).*\(3,\)",
+    ),
+    "an oracle whose gradient is short": (
+        lambda: cg.minimize(
+            F,
+            cg.simple.Oracle(
+                lambda x: 0.0 * x[0],
+                vertex,
+                on=cg.sets.Simplex(3),
+                gradient=lambda x: np.zeros(len(x) - 1),
+            ),
+            method="cg",
+        ),
+        ValueError,
+        r"gradient.*\(3,\).*\(2,\)",
+    ),
+    # a point outside would be certified as better than every point inside
+    "an oracle that leaves its set": (
+        lambda: cg.minimize(
+            cg.smooth.Function(lambda x: (0.5 * float(np.sum((x - 3.0) ** 2)), x - 3.0)),
+            cg.simple.Oracle(
+                lambda x: 0.0 * x[0],
+                lambda c: -3.0 * np.sign(c),
+                on=cg.sets.Box(-np.ones(5), np.ones(5)),
+            ),
+        ),
+        cg.ContradictionError,
+        r"Oracle.*outside Box.*by 2",
+    ),
+}
+
+# Two libraries, which do not mix by accident --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("value", "error", "match"),
-    [
-        (lambda x: math.nan * x[0], cg.NotFiniteError, r"iteration 0"),
-        (nothing, TypeError, r"value.*None"),
-        (lambda x: x, ValueError, r"value.*(scalar|one number).*\(3,\)"),
-    ],
-    ids=["NaN", "nothing", "an array"],
-)
-def test_what_the_value_of_an_oracle_returns(
-    value: Callable[[Any], Any], error: type[Exception], match: str
-) -> None:
-    check(lambda: solve_with(vertex, value), error, match)
+def tensor(values: Any) -> Any:
+    import torch
+
+    return torch.tensor(values)
 
 
-def test_gradient_of_an_oracle_has_a_shape() -> None:
-    g = cg.simple.Oracle(
-        lambda x: 0.0 * x[0], vertex, on=cg.sets.Simplex(3), gradient=lambda x: np.zeros(len(x) - 1)
-    )
-    check(lambda: cg.minimize(F, g, method="cg"), ValueError, r"gradient.*\(3,\).*\(2,\)")
+def of_tensors() -> Any:
+    return cg.smooth.LeastSquares(tensor(A), tensor(Y))
 
 
-class TestTwoLibraries:
-    """NumPy and torch do not mix by accident."""
-
-    def test_x0(self, torch: ModuleType) -> None:
-        check(lambda: cg.minimize(F, G, x0=torch.zeros(3)), TypeError, r"x0.*torch.*numpy")
-
-    def test_x0_of_numpy(self, torch: ModuleType) -> None:
-        f = cg.smooth.LeastSquares(torch.tensor(A), torch.tensor(Y))
-        check(lambda: cg.minimize(f, G, x0=np.zeros(3)), TypeError, r"x0.*numpy.*torch")
-
-    def test_sparse_tensors(self, torch: ModuleType) -> None:
-        for sparse in (torch.tensor(A).to_sparse(), torch.tensor(A).to_sparse().coalesce()):
-            check(
-                lambda A=sparse: cg.smooth.LeastSquares(A, torch.tensor(Y)),
-                TypeError,
-                r"A must be a dense tensor",
-            )
-
-    def test_targets(self, torch: ModuleType) -> None:
-        check(
-            lambda: cg.smooth.LeastSquares(A, torch.tensor(Y)),
-            TypeError,
-            r"y must be of the same library.*torch tensor",
-        )
-
-    def test_cost_and_plans(self, torch: ModuleType) -> None:
-        plans = cg.simple.Zero(on=cg.sets.Transport([0.5, 0.5], [0.5, 0.5]))
-        check(
-            lambda: cg.minimize(cg.smooth.Linear(torch.ones(2, 2)), plans),
-            TypeError,
-            r"numpy.*torch|torch.*numpy",
-        )
-
-    def test_sum(self, torch: ModuleType) -> None:
-        other = cg.smooth.LeastSquares(torch.tensor(A), torch.tensor(Y))
-        check(lambda: cg.minimize(F + other, G), TypeError, r"numpy.*torch|torch.*numpy")
-
-    def test_gradient_of_ones_own(self, torch: ModuleType) -> None:
-        check(
-            lambda: solve(lambda x: (0.5 * float(x @ x), torch.tensor(x))),
-            TypeError,
-            r"gradient.*torch",
-        )
-
-    def test_point_of_an_oracle(self, torch: ModuleType) -> None:
-        check(lambda: solve_with(lambda c: torch.tensor(vertex(c))), TypeError, r"oracle.*torch")
-
-    def test_torch_function_without_a_scalar(self, torch: ModuleType) -> None:
-        check(lambda: solve(lambda x: x * x, x0=torch.zeros(3)), TypeError, r"one scalar.*\(3,\)")
-
-
-def test_an_oracle_that_leaves_its_set() -> None:
-    """A point outside would be certified as better than every point inside."""
-    f = cg.smooth.Function(lambda x: (0.5 * float(np.sum((x - 3.0) ** 2)), x - 3.0))
-    g = cg.simple.Oracle(
-        lambda x: 0.0 * x[0], lambda c: -3.0 * np.sign(c), on=cg.sets.Box(-np.ones(5), np.ones(5))
-    )
-    check(lambda: cg.minimize(f, g), cg.ContradictionError, r"Oracle.*outside Box.*by 2")
-
-
-def test_fixed_point_with_newton() -> None:
-    f = cg.smooth.Linear(np.ones((2, 2)))
-    g = cg.simple.Entropy(1.0, on=cg.sets.Transport([0.5, 0.5], [0.5, 0.5]))
-    stop = cg.stopping.FixedPoint(1e-5)
-    check(
-        lambda: cg.minimize(f, g, method="newton", stop=stop),
-        cg.MissingAbility,
-        r"FixedPoint.*gradient",
-    )
+ROWS |= {
+    "torch: x0": (
+        lambda: cg.minimize(F, G, x0=tensor([0.0] * 3)),
+        TypeError,
+        r"x0.*torch.*numpy",
+    ),
+    "torch: x0 of numpy": (
+        lambda: cg.minimize(of_tensors(), G, x0=np.zeros(3)),
+        TypeError,
+        r"x0.*numpy.*torch",
+    ),
+    "torch: sparse A": (
+        lambda: cg.smooth.LeastSquares(tensor(A).to_sparse(), tensor(Y)),
+        TypeError,
+        r"A must be a dense tensor",
+    ),
+    "torch: sparse A, coalesced": (
+        lambda: cg.smooth.LeastSquares(tensor(A).to_sparse().coalesce(), tensor(Y)),
+        TypeError,
+        r"A must be a dense tensor",
+    ),
+    "torch: targets": (
+        lambda: cg.smooth.LeastSquares(A, tensor(Y)),
+        TypeError,
+        r"y must be of the same library.*torch tensor",
+    ),
+    "torch: cost and plans": (
+        lambda: cg.minimize(
+            cg.smooth.Linear(tensor(np.ones((2, 2)))),
+            cg.simple.Zero(on=cg.sets.Transport([0.5, 0.5], [0.5, 0.5])),
+        ),
+        TypeError,
+        r"numpy.*torch|torch.*numpy",
+    ),
+    "torch: a sum": (
+        lambda: cg.minimize(F + of_tensors(), G),
+        TypeError,
+        r"numpy.*torch|torch.*numpy",
+    ),
+    "torch: a gradient": (
+        lambda: solve(lambda x: (0.5 * float(x @ x), tensor(x))),
+        TypeError,
+        r"gradient.*torch",
+    ),
+    "torch: a point of an oracle": (
+        lambda: solve_with(lambda c: tensor(vertex(c))),
+        TypeError,
+        r"oracle.*torch",
+    ),
+    "torch: a function without a scalar": (
+        lambda: solve(lambda x: x * x, x0=tensor([0.0] * 3)),
+        TypeError,
+        r"one scalar.*\(3,\)",
+    ),
+}

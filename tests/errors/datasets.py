@@ -1,11 +1,10 @@
-"""Every argument of the makers and loaders: an error names it, its value and what is allowed."""
+"""Bad input of the makers and loaders of data."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import pytest
 import scipy.sparse
 
 from condgrad.datasets import (
@@ -15,6 +14,7 @@ from condgrad.datasets import (
     make_sparse_classification,
     standardize,
 )
+from tests.errors.core import Row
 
 BAD: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     (make_clusters, {"n": 0}, ValueError, "n must be >= 1, got 0"),
@@ -73,17 +73,11 @@ BAD: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     ),
     (standardize, {"X": [1.0]}, ValueError, r"X must have shape \(samples, features\)"),
 ]
-
-
-@pytest.mark.parametrize(("call", "arguments", "kind", "message"), BAD)
-def test_bad_arguments(
-    call: Any, arguments: dict[str, Any], kind: type[Exception], message: str
-) -> None:
-    with pytest.raises(kind, match=message):
-        call(**arguments)
-
-
-def test_more_clusters_than_points() -> None:
-    data = make_clusters(3, clusters=9)
-    assert data.Xs.shape == data.Xt.shape == (3, 2)
-    np.testing.assert_array_equal(data.ys, [0, 1, 2])
+ROWS: dict[str, Row] = {
+    f"{call.__name__}, {k}, {', '.join(arguments)}": (
+        lambda call=call, arguments=arguments: call(**arguments),
+        error,
+        sentence,
+    )
+    for k, (call, arguments, error, sentence) in enumerate(BAD)
+}

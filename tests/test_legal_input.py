@@ -1,4 +1,7 @@
-"""Hostile but legal input: every run ends with a certificate that holds, and without a warning."""
+"""Legal input that is hard: every run ends with a certificate that holds, and without a warning.
+
+Some of it users and random problems found, each as the case that showed a fault.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from scipy.special import logsumexp
 
 import condgrad as cg
 from condgrad import Status
+from tests.matrix.problems import PRECISIONS
 
 RNG = np.random.default_rng(11)
 A = RNG.standard_normal((20, 6))
@@ -194,6 +198,24 @@ class TestScales:
         assert r.lower_bound <= 3.0 <= r.value + 1e-12
 
 
+class BallAroundOnes(cg.sets.Set):
+    """A set of a user's own, whose projection rounds in units of its centre."""
+
+    def __init__(self, radius: float) -> None:
+        self.radius, self.scale = radius, radius + 1.0
+
+    def start(self, space: Any) -> Any:
+        return space.full(1.0)
+
+    def violation(self, x: Any) -> float:
+        return max(0.0, float(((x - 1.0) ** 2).sum()) ** 0.5 - self.radius)
+
+    def project(self, x: Any) -> Any:
+        d = x - 1.0
+        length = float((d * d).sum()) ** 0.5
+        return x if length <= self.radius else 1.0 + (self.radius / length) * d
+
+
 class TestRounding:
     """The bound is a bound in floating point too: judged in rational arithmetic, at an exactly feasible point."""
 
@@ -234,6 +256,64 @@ class TestRounding:
                 cg.smooth.LeastSquares(data, data @ inside), part, tol=0.0, memory=4, max_iter=60
             )
             assert r.lower_bound <= 0.0 <= r.value
+
+    def test_entropies_that_cancel_claim_nothing_in_float32(self) -> None:
+        """Terms of size 1e5 log 4 cancel in the oracle's bound: F* is 4.499775, not the 4.5 that was once proved."""
+        g = cg.simple.Entropy(1e5, on=cg.sets.Simplex(4, 4.0))
+        A = np.array([[0, 1, 2, 3]], dtype=np.float32)
+        assert cg.minimize(cg.smooth.LeastSquares(A, [3.0]), g).lower_bound <= 4.499775
+
+    def test_an_entropy_far_above_the_cost_is_no_contradiction(self) -> None:
+        cost = np.random.default_rng(0).random((2, 3))
+        assert cg.transport.solve(
+            cost, [3.0, 3.0], [2.0, 2.0, 2.0], entropy=1e6, method="cgs"
+        ).success
+
+    @pytest.mark.parametrize("method", ["cgs", "spg", "pqn", "newton", "auto"])
+    def test_losses_below_the_numbers_of_float32(self, method: str) -> None:
+        """A separable problem: theta is below what float32 can hold, and the bound must know that it was lost."""
+        Z = np.array([[10, 3], [7, 10]], dtype=np.float32)
+        result = cg.minimize(
+            cg.smooth.Logistic(Z, [1, 1]), cg.simple.Zero(on=cg.sets.L1Ball(30.0)), method=method
+        )
+        assert result.success
+        assert result.lower_bound <= 0.0 <= result.value
+
+    @pytest.mark.parametrize("method", ["cgs", "spg", "auto"])
+    def test_rounding_where_f_is_zero(self, method: str) -> None:
+        """One sample and an intercept: F* = 0, and the residual is nothing but rounding."""
+        f = cg.smooth.LeastSquares([[1.0, 2.0]], [3.3e7], intercept=True)
+        for x0 in ([0.3, 0.7], [1.0, 0.1]):
+            result = cg.minimize(f, cg.simple.Zero(on=cg.sets.Box(0.0, 1.0)), x0, method=method)
+            assert result.lower_bound <= 0.0
+
+    def test_a_projection_that_rounds_in_units_of_its_centre(self) -> None:
+        """|x| is least in the ball at (1 - radius/sqrt(n)) 1, known to more digits than the projection has."""
+        n, radius, weight = 13, 3.55, 5.58e6
+        least = (
+            weight
+            * n
+            * float(np.longdouble(1.0) - np.longdouble(radius) / np.sqrt(np.longdouble(n))) ** 2
+        )
+        result = cg.minimize(
+            cg.smooth.Linear(np.zeros(n)),
+            cg.simple.Ridge(weight, on=BallAroundOnes(radius)),
+            tol=0.0,
+            max_iter=20,
+        )
+        assert result.lower_bound <= least
+
+    def test_a_steep_ball_in_float32(self) -> None:
+        """A radius over a tiny gradient is beyond float32."""
+        answer = cg.sets.L2Ball(30.0).linear_argmin(np.array([3e-39, 4e-39], dtype=np.float32))
+        np.testing.assert_allclose(answer.point, [-18.0, -24.0], rtol=1e-5)
+
+    def test_sparse_float32_data(self) -> None:
+        Z = scipy.sparse.csr_array(np.array([[-1.3], [0.4]], dtype=np.float32))
+        f = cg.smooth.Logistic(Z, [-1.0, 1.0])
+        assert cg.minimize(
+            f, cg.simple.Zero(on=cg.sets.L1Ball(5.7)), method="auto", tol=1e-4
+        ).success
 
 
 DEGENERATE = {
@@ -389,36 +469,12 @@ class TestLayouts:
         )
         assert r.value == pytest.approx(REFERENCE.value, abs=2e-7)
 
-    @pytest.mark.parametrize("g", SIMPLE)
-    @pytest.mark.parametrize("kind", LOSSES)
-    def test_float32(self, kind: str, g: str) -> None:
-        f, part = loss(kind, A.astype(np.float32)), simple(g, 6)
-        for step in STEPS:
-            r = cg.minimize(f, part, step=step, max_iter=30)
-            assert r.x.dtype == np.float32
-            assert_certified(r, f, part, tolerance=1e-5)
-            wide = cg.minimize(loss(kind, A), part, step=step, max_iter=30)
-            assert r.lower_bound <= wide.value * (1 + 1e-5)
-            assert wide.lower_bound <= r.value * (1 + 1e-5)
-
     def test_float16_is_widened(self) -> None:
         r = cg.minimize(
             cg.smooth.LeastSquares(A.astype(np.float16), Y), simple("ridge on the l1 ball", 6)
         )
         assert r.x.dtype == np.float32
         assert r.value == pytest.approx(REFERENCE.value, rel=1e-2)
-
-    def test_two_precisions_in_a_sum(self) -> None:
-        single, double = (
-            cg.smooth.LeastSquares(A.astype(np.float32), Y),
-            cg.smooth.LeastSquares(A, Y),
-        )
-        part = simple("ridge on the l1 ball", 6)
-        twice = cg.minimize(2.0 * double, part)
-        for f in (single + double, double + single):
-            r = cg.minimize(f, part)
-            assert_certified(r, f, part, tolerance=1e-5)
-            assert r.value == pytest.approx(twice.value, rel=1e-4)
 
 
 class TestUserFunctions:
@@ -536,15 +592,39 @@ class TestMemory:
         assert_certified(r, f, part)
         assert r.gap <= plain.gap + 1e-9 * r.scale
 
-    @pytest.mark.parametrize("memory", [3, 10])
     @pytest.mark.parametrize("kind", LOSSES)
-    def test_descends(self, kind: str, memory: int) -> None:
+    def test_descends(self, kind: str) -> None:
         r = cg.minimize(
-            loss(kind, A), simple("ridge on the l1 ball", 6), memory=memory, tol=1e-10, max_iter=200
+            loss(kind, A), simple("ridge on the l1 ball", 6), memory=10, tol=1e-10, max_iter=200
         )
         rises = np.diff(r.trace["value"])
         assert rises.max() <= 1e-12 * abs(r.value)
         assert r.gap <= 1e-6
+
+
+class TestSteps:
+    """Where a search for the step is hard."""
+
+    def test_exact_steps_never_raise_f(self) -> None:
+        f, g = cg.smooth.SquaredHinge([[1e6]], [1]), cg.simple.Ridge(1.0, on=cg.sets.L2Ball(30.0))
+        assert (np.diff(cg.minimize(f, g, max_iter=3).trace["value"]) <= 0.0).all()
+
+    def test_a_search_without_curvature_finds_its_step(self) -> None:
+        """False position crept along one side of its bracket, and after a hundred trials the step was 0."""
+        f, radius, weight = (
+            cg.smooth.SquaredHinge([[-1.0, 1.2, -0.2, -1.0, -0.4]], [1]),
+            9.76,
+            0.0275,
+        )
+        box = cg.sets.Box(-radius, radius)
+        own = cg.simple.Oracle(
+            lambda x: weight * float(x @ x),
+            lambda c: (-0.5 / weight * c).clip(-radius, radius),
+            on=box,
+            gradient=lambda x: 2.0 * weight * x,
+        )
+        best = cg.minimize(f, cg.simple.Ridge(weight, on=box), tol=1e-6)
+        assert cg.minimize(f, own, tol=0.0, max_iter=20).value <= 1.1 * best.value
 
 
 class TestStarts:
@@ -594,22 +674,29 @@ class TestStarts:
 class TestInputsUnmodified:
     """What the user passed is as it was."""
 
+    @pytest.mark.parametrize("kind", LOSSES)
+    @pytest.mark.parametrize("array", ["float64", "float32", "torch.float32"])
     @pytest.mark.parametrize(
         ("g", "method"),
         [*((g, "cgs") for g in SIMPLE), *((g, "cg") for g in SIMPLE if g != "l1 norm")],
     )
-    def test_arrays(self, g: str, method: str) -> None:
-        part = simple(g, 6)
-        data, target, weights = A.copy(), Y.copy(), np.linspace(0.5, 1.5, 20)
-        start = np.full(6, 1 / 6)
-        kept = [values.copy() for values in (data, target, weights, start)]
-        for values in (data, target, weights, start):
-            values.flags.writeable = False
-        f = cg.smooth.LeastSquares(data, target, sample_weight=weights)
-        for step in ("exact", "open-loop"):
-            cg.minimize(f, part, x0=start, method=method, step=step, max_iter=30)
-        for values, before in zip((data, target, weights, start), kept, strict=True):
-            np.testing.assert_array_equal(values, before)
+    def test_arrays(self, g: str, method: str, array: str, kind: str) -> None:
+        """NumPy's are read-only; a tensor cannot be."""
+        part, precision = simple(g, 6), PRECISIONS[array]
+        target = Y if kind == "LeastSquares" else LABELS
+        kept = A, target, np.linspace(0.5, 1.5, 20), np.full(6, 1 / 6)
+        kept = tuple(precision.rounded(values) for values in kept)
+        given = tuple(precision.array(values) for values in kept)
+        if precision.library == "numpy":
+            for values in given:
+                values.flags.writeable = False
+        data, targets, weights, start = given
+        f = getattr(cg.smooth, kind)(data, targets, sample_weight=weights)
+        for options in ({}, {"memory": 3}, {"step": "armijo"}, {"step": "open-loop"}):
+            r = cg.minimize(f, part, x0=start, method=method, max_iter=20, **options)
+            assert r.iterations > 0
+        for values, before in zip(given, kept, strict=True):
+            np.testing.assert_array_equal(np.asarray(values), before)
 
     def test_transport(self) -> None:
         a, b, cost = (
@@ -635,6 +722,14 @@ class TestInputsUnmodified:
         r = cg.minimize(loss("LeastSquares", A), simple("ridge on the l1 ball", 6), x0=start)
         r.x[:] = 0.0
         np.testing.assert_array_equal(start, before)
+
+    @pytest.mark.parametrize("g", ["ridge on the l1 ball", "entropy"])
+    def test_the_answer_of_a_run_is_not_the_callers_array(self, g: str) -> None:
+        start = read_only(np.full(6, 1 / 6, dtype=np.float32))
+        f = loss("LeastSquares", read_only(A.astype(np.float32)))
+        r = cg.minimize(f, simple(g, 6), start, max_iter=50)
+        assert r.iterations > 0
+        assert not np.shares_memory(r.x, start)
 
     def test_torch(self, torch: ModuleType) -> None:
         data, target = torch.tensor(A), torch.tensor(Y, requires_grad=True)
