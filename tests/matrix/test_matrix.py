@@ -58,8 +58,6 @@ TIES = {
     ("weighted_hinge_zero_box", "cg memory"),
 }
 """Where oracle points are nearly as good as each other, rounding chooses, and what follows is another course."""
-DRIFTS = ("wide_entropy_simplex", "cgs short", "torch.float32")
-"""A thousand steps of 1/200 round the mass of the simplex up by 1e-5, and F there is below F*."""
 
 
 def some(every: Iterable[tuple[str, ...]]) -> list[ParameterSet]:
@@ -280,16 +278,9 @@ def test_float32_comes_as_near_as_it_can(name: str, method: str, precision: str)
 
 @pytest.mark.parametrize(
     ("name", "method", "precision"),
-    [
-        pytest.param(*cell.values, marks=(*cell.marks, pytest.mark.xfail(reason="x drifts")))
-        if cell.values == DRIFTS
-        else cell
-        for cell in some(
-            in_precisions(
-                (cell for cell in CELLS if problem(cell[0]).promises(cell[1])), *IN_FLOAT32
-            )
-        )
-    ],
+    some(
+        in_precisions((cell for cell in CELLS if problem(cell[0]).promises(cell[1])), *IN_FLOAT32)
+    ),
 )
 def test_a_tolerance_beyond_float32_ends_honestly(name: str, method: str, precision: str) -> None:
     """1e-12 cannot be proved in float32: no CONVERGED, and an end before the iteration limit where steps descend."""

@@ -157,7 +157,7 @@ class ActiveSetCG:
                 far = f.at(end)
                 directions = (end - x)[None]
                 state = SearchState(f, g, k, x, here, [far], directions, here.value, promise, notes)
-                fractions = checked_fractions(self.step(state), 1)
+                fractions = checked_fractions(self.step(state), 1, x)
                 evaluations += 1 + state.evaluations
             else:
                 fractions = np.zeros(1)

@@ -105,7 +105,7 @@ class CGS:
             if candidate is not None and f.convex:
                 check_tangent(plane.there, here.value + slope, plane.noise, f.unit_at(x))
             state = SearchState(f, g, k, x, here, ends, directions, terms.value, model_gap, notes)
-            fractions = checked_fractions(self.step(state), len(points))  # line 4
+            fractions = checked_fractions(self.step(state), len(points), x)  # line 4
             tally.evaluations += state.evaluations
             a = float(fractions.sum())
             gap = terms.value - plane.bound
