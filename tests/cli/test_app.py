@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import subprocess
@@ -50,6 +51,17 @@ def test_help_of_the_whole_names_the_commands_and_exit_codes(condgrad_here: Comm
     for command in COMMANDS:
         assert re.search(rf"^\W*{command} ", ended.stdout, re.MULTILINE)
     assert "Exit codes: 0 certified, 2 bad input, 3 not converged" in ended.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_list_of_commands_has_no_broken_lines(command: str) -> None:
+    """typer keeps the line breaks of a first paragraph, so it must be one line."""
+    (function,) = (
+        each.callback
+        for each in app.registered_commands
+        if each.callback is not None and each.callback.__name__ == command
+    )
+    assert "\n" not in inspect.cleandoc(function.__doc__ or "").partition("\n\n")[0]
 
 
 @pytest.mark.parametrize("command", [*(name for name in COMMANDS if name not in IN_A_CLONE), ""])

@@ -72,8 +72,7 @@ def recolor(
     ] = False,
     as_json: report.AsJson = False,
 ) -> None:
-    """Give an image the colours of another, by optimal transport between their
-    colours.
+    """Give an image the colours of another, by optimal transport.
 
     Colours are matched in Lab units divided by 100. Transparency, size and colour
     profile do not change.

@@ -78,8 +78,9 @@ def transport(
     no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw nothing.")] = False,
     as_json: report.AsJson = False,
 ) -> None:
-    """Move one point cloud onto another by optimal transport, with a proof of
-    optimality.
+    """Move one point cloud onto another by optimal transport.
+
+    The plan comes with a proof of optimality.
 
     Files are CSV, TSV (also .gz), parquet, NPY or NPZ (file.npz:name for one
     array of several). The folder of results gets plan.npy, plan.csv (for plans
