@@ -382,6 +382,11 @@ SETS = {
         ValueError,
         r"a must have 1 dim.*\(1, 1\)",
     ),
+    "points in place of the cost and weights": (
+        lambda: cg.transport.solve(np.ones((4, 2)), np.ones((5, 2)), entropy=1.0),
+        ValueError,
+        r"a must have 1 dim.*\(5, 2\); for points.*SquaredEuclidean",
+    ),
 }
 
 
@@ -538,7 +543,7 @@ PROBLEMS = {
     "f is a callable": (
         lambda: cg.minimize(quadratic, G),
         TypeError,
-        r"f must be a smooth part.*got function",
+        r"f must be a smooth part.*got function: give condgrad.smooth.Function",
     ),
     "f is data": (lambda: cg.minimize(A, G), TypeError, r"f must be a smooth part.*got ndarray"),
     "f and g swapped": (
