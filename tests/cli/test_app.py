@@ -193,9 +193,12 @@ def test_long_commands_show_their_progress_on_a_terminal(
     commands = {
         "fit": ("fit", "x.npy", "--target", 0, "--radius", 1, "--folds", 2),
         "iteration": ("transport", "x.npy", "x.npy", "--laplacian", 1),
-        "gap": ("recolor", "i.png", "i.png", "--samples", 20),
+        "gap": ("recolor", "i.png", "i.png", "--samples", 20, "--out", "a.png"),
     }
     assert [condgrad_here(*command).stderr for command in commands.values()] == ["", "", ""]
     monkeypatch.setattr("condgrad.cli.report.errors", Console(stderr=True, force_terminal=True))
-    for word, command in commands.items():
-        assert word in condgrad_here(*command).stderr
+    said = {word: condgrad_here(*command).stderr for word, command in commands.items()}
+    assert all(word in text for word, text in said.items())
+    assert "the picture is drawn" in said["iteration"]
+    assert "the image is painted" in said["gap"]
+    assert "a.png is written" in said["gap"]
