@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -16,6 +18,18 @@ import pytest
 pytestmark = pytest.mark.slow  # they build, and make an environment
 ROOT = Path(__file__).parents[1]
 LARGEST_WHEEL = 1_000_000
+
+
+def test_the_citation_has_the_version_and_the_date_of_the_release() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    citation = dict(re.findall(r"^([a-z-]+): (\S+)$", (ROOT / "CITATION.cff").read_text(), re.M))
+    heading = re.search(r"^## (\S+) \((\S+)\)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert heading is not None
+    assert citation["version"] == version
+    assert version.partition("rc")[0] == heading[1]
+    unreleased = heading[2] == "unreleased"
+    assert unreleased == ("rc" in version)
+    assert citation.get("date-released", "unreleased").strip("'\"") == heading[2]
 
 
 @pytest.fixture(scope="module")

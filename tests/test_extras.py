@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -97,7 +98,18 @@ def without(extra: str, program: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_table_has_every_extra() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert set(project["optional-dependencies"]) == set(EXTRAS) | GROUPS
+    extras = project["optional-dependencies"]
+    assert set(extras) == set(EXTRAS) | GROUPS
+
+    def wanted(extra: str) -> set[str]:
+        names = re.findall(r"[a-z]+", extras[extra][0].removeprefix("condgrad"))
+        return (
+            {extra}.union(*map(wanted, names))
+            if extras[extra][0].startswith("condgrad[")
+            else {extra}
+        )
+
+    assert wanted("all") == {"all", *EXTRAS}
 
 
 @pytest.mark.parametrize("extra", EXTRAS)

@@ -170,7 +170,10 @@ def minimize(
     ('CONVERGED', array([0.571, 0.429]))
     """
     if not isinstance(f, Smooth):
-        raise TypeError(f"f must be a smooth part (condgrad.smooth), got {type(f).__name__}")
+        advice = ": give condgrad.smooth.Function its value and gradient" if callable(f) else ""
+        raise TypeError(
+            f"f must be a smooth part (condgrad.smooth), got {type(f).__name__}{advice}"
+        )
     if isinstance(g, Set):
         raise TypeError(
             f"g must be a simple part: for {g!r} alone write condgrad.simple.Zero(on=...)"

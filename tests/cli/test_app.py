@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import subprocess
@@ -50,6 +51,17 @@ def test_help_of_the_whole_names_the_commands_and_exit_codes(condgrad_here: Comm
     for command in COMMANDS:
         assert re.search(rf"^\W*{command} ", ended.stdout, re.MULTILINE)
     assert "Exit codes: 0 certified, 2 bad input, 3 not converged" in ended.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_list_of_commands_has_no_broken_lines(command: str) -> None:
+    """typer keeps the line breaks of a first paragraph, so it must be one line."""
+    (function,) = (
+        each.callback
+        for each in app.registered_commands
+        if each.callback is not None and each.callback.__name__ == command
+    )
+    assert "\n" not in inspect.cleandoc(function.__doc__ or "").partition("\n\n")[0]
 
 
 @pytest.mark.parametrize("command", [*(name for name in COMMANDS if name not in IN_A_CLONE), ""])
@@ -181,9 +193,12 @@ def test_long_commands_show_their_progress_on_a_terminal(
     commands = {
         "fit": ("fit", "x.npy", "--target", 0, "--radius", 1, "--folds", 2),
         "iteration": ("transport", "x.npy", "x.npy", "--laplacian", 1),
-        "gap": ("recolor", "i.png", "i.png", "--samples", 20),
+        "gap": ("recolor", "i.png", "i.png", "--samples", 20, "--out", "a.png"),
     }
     assert [condgrad_here(*command).stderr for command in commands.values()] == ["", "", ""]
     monkeypatch.setattr("condgrad.cli.report.errors", Console(stderr=True, force_terminal=True))
-    for word, command in commands.items():
-        assert word in condgrad_here(*command).stderr
+    said = {word: condgrad_here(*command).stderr for word, command in commands.items()}
+    assert all(word in text for word, text in said.items())
+    assert "the picture is drawn" in said["iteration"]
+    assert "the image is painted" in said["gap"]
+    assert "a.png is written" in said["gap"]

@@ -613,3 +613,14 @@ def test_the_installed_script(tmp_path: Path, condgrad: Command) -> None:
     assert sorted(file.name for file in (tmp_path / "condgrad-fit").iterdir()) == sorted(FILES)
     certificate = json.loads((tmp_path / "condgrad-fit" / "certificate.json").read_bytes())
     assert certificate["data"]["file"] == name
+
+
+def test_the_report_names_a_model_with_a_penalty_in_plain_words(
+    tmp_path: Path, condgrad_here: Command
+) -> None:
+    X, y, _ = data()
+    file = write_data(tmp_path, y, X)
+    ended = condgrad_here("fit", file, "--target", "y", "--alpha", 0.5)
+    model = re.search(r"^model +(.*)$", ended.stdout, re.MULTILINE)
+    assert model is not None
+    assert model[1] == "The elastic net, with the penalty of scikit-learn's ElasticNet"

@@ -365,6 +365,11 @@ ROWS |= {
         ValueError,
         "trace must be",
     ),
+    "points in place of the cost and weights": (
+        lambda: cg.transport.solve(np.ones((4, 2)), np.ones((5, 2)), entropy=1.0),
+        ValueError,
+        r"a must have 1 dim.*\(5, 2\); for points.*SquaredEuclidean",
+    ),
 }
 BALLS = (cg.sets.L1Ball, cg.sets.L2Ball, cg.sets.NuclearBall)
 for ball in BALLS:
@@ -570,7 +575,7 @@ ROWS |= {
     "f is a callable": (
         lambda: cg.minimize(quadratic, G),
         TypeError,
-        r"f must be a smooth part.*got function",
+        r"f must be a smooth part.*got function: give condgrad.smooth.Function",
     ),
     "f is data": (lambda: cg.minimize(A, G), TypeError, r"f must be a smooth part.*got ndarray"),
     "f and g swapped": (

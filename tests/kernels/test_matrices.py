@@ -129,7 +129,7 @@ def test_slow_imports_are_left_to_what_needs_them() -> None:
     """numba to the first solve, the solvers of scipy.sparse to transport, folds and scores to cross-validation."""
     script = """
 import sys, condgrad as cg
-assert not {"numba", "sklearn", "scipy.sparse.csgraph"} & set(sys.modules)
+assert not {"numba", "sklearn", "scipy.sparse.csgraph", "scipy.linalg", "scipy.optimize"} & set(sys.modules)
 f = cg.smooth.LeastSquares([[1.0, 2.0], [0.0, 1.0]], [1.0, 2.0])
 cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0)), method="newton")
 assert "numba" in sys.modules

@@ -247,6 +247,7 @@ def test_bad_input_gets_a_sentence() -> None:
     for model, sentence in (
         (ours.LogisticRegression(C=-1.0), "C must be finite and > 0"),
         (ours.LogisticRegression("l3"), "penalty must be"),
+        (ours.LogisticRegression(None), "got None: for next to no penalty, give a large C"),
         (ours.LinearSVC(loss="hinge"), "the hinge is not smooth"),
         (ours.LogisticRegressionCV(Cs=[]), "Cs and l1_ratios must hold"),
     ):

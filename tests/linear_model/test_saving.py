@@ -183,3 +183,12 @@ def test_a_path_prints_as_a_table_and_draws_itself() -> None:
     assert lines[0].split()[:2] == ["alpha", "radius"]
     assert len(lines) == 22
     assert "(80 more rows)" in lines
+
+
+def test_an_error_for_missing_values_says_what_fills_them() -> None:
+    X, y = np.array([[1.0], [2.0], [np.nan]]), [0.0, 1.0, 2.0]
+    whole = linear_model.Lasso().fit(X[:2], y[:2])
+    for call in (lambda: linear_model.Lasso().fit(X, y), lambda: whole.predict(X)):
+        with pytest.raises(ValueError, match="Input X contains NaN") as caught:
+            call()
+        assert "impute='median'" in caught.value.__notes__[0]

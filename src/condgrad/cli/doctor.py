@@ -30,6 +30,7 @@ from condgrad.memory import free_memory
 EXTRAS: Mapping[str, tuple[str, ...]] = {  # the modules each extra brings
     "torch": ("torch",),
     "pot": ("ot",),
+    "skada": ("skada",),
     "cvxopt": ("cvxopt",),
     "mosek": ("mosek",),
     "plot": ("matplotlib",),

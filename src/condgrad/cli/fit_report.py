@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
@@ -89,13 +90,19 @@ def text(problem: TrainingData, settings: Any, request: Any, solved: Any, facts:
         facts=facts,
         request=request,
         settings=settings,
-        objective=" ".join(objective.split("\n\n")[0].split()).removesuffix(", with a proof."),
+        objective=_in_plain_words(objective),
         ridge=ridge_of(solved.estimator),
         counts=list(zip(labels, counts, strict=True)) if problem.loss in CLASSIFYING else [],
         blocks=[list(block.itertuples()) for block in blocks],
         shown=COEFFICIENTS_SHOWN if len(blocks) == 1 else COEFFICIENTS_SHOWN // 2,
         not_converged=report.not_converged(facts["relative_gap"], settings.tol),
     )
+
+
+def _in_plain_words(docstring: str) -> str:
+    """The first sentence of an estimator, for a terminal: the model is not one of scikit-learn."""
+    sentence = " ".join(docstring.split("\n\n")[0].split()).removesuffix(", with a proof.")
+    return re.sub(r": `sklearn[\w.]*\.(\w+)`", r", with the penalty of scikit-learn's \1", sentence)
 
 
 # --- Python

@@ -41,8 +41,9 @@ def predict(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the target of new rows with a fitted model. If the rows have the
-    target, the model also gets a score.
+    """Predict the target of new rows with a fitted model.
+
+    If the rows have the target, the model also gets a score.
 
     Columns are matched by name, or by position for NPY, NPZ and libsvm files:
     column 0 of a matrix is index 1 of a libsvm file, unless that file has an

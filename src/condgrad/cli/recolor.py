@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from condgrad import pictures
 from condgrad.cli import files, report
 from condgrad.cli.report import BadInput, option, require
+from condgrad.progress import ShareLine
 from condgrad.transport.color import recoloring
 
 BYTES_A_PIXEL = 24  # memory a pixel takes while it is decoded, turned, converted and copied
@@ -72,8 +73,7 @@ def recolor(
     ] = False,
     as_json: report.AsJson = False,
 ) -> None:
-    """Give an image the colours of another, by optimal transport between their
-    colours.
+    """Give an image the colours of another, by optimal transport.
 
     Colours are matched in Lab units divided by 100. Transparency, size and colour
     profile do not change.
@@ -108,16 +108,18 @@ def recolor(
                 pixels, colors, entropy="auto" if entropy is None else entropy, weight=laplacian, samples=samples,
                 smooth=smooth, strength=strength, seed=seed, tol=tol, progress=report.errors.is_terminal,
             )  # fmt: skip
-        _in_profile(Image.fromarray(painted.image), image).save(
-            folder / out.name, format=ending, **options
-        )
+        with ShareLine(f"{out.name} is written", shown=report.errors.is_terminal):
+            _in_profile(Image.fromarray(painted.image), image).save(
+                folder / out.name, format=ending, **options
+            )
         if compare:
             shown = {
                 "image": pixels,
                 "palette": colors,
                 "image in the colours of the palette": painted.image,
             }
-            pictures.save_images(folder / written[1].name, shown)
+            with ShareLine(f"{written[1].name} is written", shown=report.errors.is_terminal):
+                pictures.save_images(folder / written[1].name, shown)
     answer, (height, width, channels) = painted.result, painted.image.shape
     n, m = answer.shape
     if as_json:

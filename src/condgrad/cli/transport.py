@@ -15,6 +15,7 @@ from condgrad import pictures
 from condgrad.cli import files, report
 from condgrad.cli.files import DropColumns, Header, IdColumn, Table, read_column, read_table
 from condgrad.cli.report import BadInput, counted, option, require, shortened
+from condgrad.progress import ShareLine
 from condgrad.rounding import SAME_MASS
 from condgrad.transport import GroupLasso, Laplacian, TransportResult, solve
 from condgrad.transport.regularizers import Regularizer
@@ -78,8 +79,9 @@ def transport(
     no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw nothing.")] = False,
     as_json: report.AsJson = False,
 ) -> None:
-    """Move one point cloud onto another by optimal transport, with a proof of
-    optimality.
+    """Move one point cloud onto another by optimal transport.
+
+    The plan comes with a proof of optimality.
 
     Files are CSV, TSV (also .gz), parquet, NPY or NPZ (file.npz:name for one
     array of several). The folder of results gets plan.npy, plan.csv (for plans
@@ -149,7 +151,8 @@ def transport(
         }
         _write(folder, answer, facts, clouds, points)
         if not no_picture:
-            draw(folder / "picture.png", answer, tol, clouds, points)
+            with ShareLine("the picture is drawn", shown=report.errors.is_terminal):
+                draw(folder / "picture.png", answer, tol, clouds, points)
         written = sorted(file.name for file in folder.iterdir())
     if as_json:
         report.print_json(facts | {"out": str(out), "files": written})

@@ -85,6 +85,15 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
         finite = True if self.impute is None else "allow-nan"
         return {"accept_sparse": FORMATS, "dtype": PRECISIONS, "ensure_all_finite": finite}
 
+    def _validated(self, *arrays: Any, **options: Any) -> Any:
+        """What scikit-learn's checks let through; their error for missing values says what helps."""
+        try:
+            return validate_data(self, *arrays, **self._allowed(), **options)
+        except ValueError as error:
+            if "Input X contains NaN" in str(error):
+                error.add_note("condgrad: impute='median' or 'mean' fills in missing values")
+            raise
+
     def _blocks(self, X: Any) -> RowBlocks:
         """The blocks of Dask's data, whose features are noted as scikit-learn does."""
         rows = RowBlocks.of(X)
@@ -194,7 +203,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
     def _scores(self, X: Any, offset: Any = None) -> Any:
         """X coef' + intercept, and what is known of them."""
         check_is_fitted(self)
-        X = self._filled(validate_data(self, X, reset=False, **self._allowed()))
+        X = self._filled(self._validated(X, reset=False))
         scores = self._scores_of_checked(X)
         if offset is None:
             return scores

@@ -10,7 +10,6 @@ from scipy.special import log_expit, logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from condgrad.linear_model.base import LinearEstimator, RadiusFit
 from condgrad.linear_model.blocks import block_by_block
@@ -31,7 +30,7 @@ class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # ty
         return X, y, sample_weight
 
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
-        X, y = validate_data(self, X, y, **self._allowed())
+        X, y = self._validated(X, y)
         return X, y
 
     def _losses(

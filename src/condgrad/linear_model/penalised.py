@@ -331,5 +331,6 @@ def ratio_of(penalty: Any, l1_ratio: Any) -> Any:
     """The share of |coef|_1 that a value of scikit-learn's old parameter `penalty` stands for."""
     ratios = {"l1": 1.0, "l2": 0.0, "elasticnet": l1_ratio, "deprecated": l1_ratio}
     if not isinstance(penalty, str) or penalty not in ratios:
-        raise ValueError(f"penalty must be 'l1', 'l2' or 'elasticnet', got {penalty!r}")
+        advice = ": for next to no penalty, give a large C" if penalty is None else ""
+        raise ValueError(f"penalty must be 'l1', 'l2' or 'elasticnet', got {penalty!r}{advice}")
     return ratios[penalty]

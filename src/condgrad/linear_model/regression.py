@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import validate_data
 
 from condgrad.linear_model.base import LinearEstimator, RadiusFit
 from condgrad.linear_model.blocks import block_by_block, require_memory
@@ -23,7 +22,7 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     smooth_part: Callable[..., Any] = LeastSquares
 
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
-        X, y = validate_data(self, X, y, y_numeric=True, **self._allowed())
+        X, y = self._validated(X, y, y_numeric=True)
         return X, y
 
     def _losses(

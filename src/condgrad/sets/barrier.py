@@ -23,9 +23,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
+import scipy  # loads its linalg when that is first asked for
 import scipy.sparse
-import scipy.sparse.linalg
 
 from condgrad import deadline
 from condgrad.arrays import Array, Matrix, is_dense
@@ -370,8 +369,10 @@ def inverse_of_matrix(matrix: Array, diagonal: Array) -> Callable[[Array], Array
 
 def inverse_of_sparse(matrix: Matrix) -> Callable[[Array], Array]:
     """The inverse of a sparse matrix that is symmetric and positive definite."""
+    from scipy.sparse.linalg import splu
+
     lift = scipy.sparse.diags_array(LEAST_CURVATURE * matrix.diagonal())
-    factor = scipy.sparse.linalg.splu(
+    factor = splu(
         (matrix + lift).tocsc(),
         permc_spec="MMD_AT_PLUS_A",
         diag_pivot_thresh=0.0,

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
-from scipy.optimize import linprog
 
 from condgrad.arrays import Array, dot, double, is_torch, largest_size, total
 from condgrad.arrays.inputs import data_matrix
@@ -384,6 +383,8 @@ def endless_direction(C: Array, may_rise: Array, may_fall: Array) -> Array | Non
 
     It is a linear program, whose least value is 0 or at most -1.
     """
+    from scipy.optimize import linprog
+
     signs = may_rise.astype(float) - may_fall.astype(float)
     some = signs != 0.0
     unit = np.abs(C).max(axis=0)

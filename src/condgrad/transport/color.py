@@ -13,6 +13,7 @@ from scipy.ndimage import map_coordinates, uniform_filter
 from scipy.spatial.distance import cdist
 
 from condgrad import _checks
+from condgrad.progress import ShareLine
 from condgrad.transport.estimators import ENTROPY, EntropicTransport, LaplaceTransport
 from condgrad.transport.solve import TransportResult
 
@@ -248,7 +249,10 @@ def recoloring(
         vivid = mean + stretch * (spline(X) - mean)
         return X + strength * (vivid - X)
 
-    painted = _repainted(image, _table(new_colors, grey=image.ndim == 2), smooth)
+    with ShareLine("a table of all colours is made", shown=progress):
+        table = _table(new_colors, grey=image.ndim == 2)
+    with ShareLine("the image is painted", shown=progress) as line:
+        painted = _repainted(image, table, smooth, line)
     return Recoloring(painted, estimator.result_, estimator.entropy_)
 
 
@@ -329,7 +333,7 @@ def _table(new_colors: Any, *, grey: bool) -> Any:
     return srgb_of(lab).reshape(CUBE, CUBE, CUBE, CHANNELS)
 
 
-def _repainted(image: Any, table: Any, smooth: float) -> Any:
+def _repainted(image: Any, table: Any, smooth: float, line: ShareLine) -> Any:
     """The image with each colour looked up, in blocks, and where asked the change of colour
     smoothed in space.
     """
@@ -338,7 +342,10 @@ def _repainted(image: Any, table: Any, smooth: float) -> Any:
     result = image.copy()
     count = 1 if grey else CHANNELS
     moves = np.empty((*image.shape[:2], count), dtype=np.float32) if smooth > 0.0 else None
-    for rows in _blocks(image):
+    blocks = list(_blocks(image))
+    looked_up = 1.0 if moves is None else 0.25  # about this share of the time
+    lit = 0.1
+    for k, rows in enumerate(blocks, 1):
         old = _three_channels(image[rows]) / full
         places = (CUBE - 1) * np.moveaxis(old, -1, 0)
         new = np.stack(
@@ -349,14 +356,18 @@ def _repainted(image: Any, table: Any, smooth: float) -> Any:
             moves[rows] = new - old[..., : new.shape[-1]]
         else:
             _put(result, rows, new, full)
+        line.reached(looked_up * k / len(blocks))
     if moves is not None:
         old = _three_channels(image) / full
-        lightness = lab_of(old)[..., 0]
-        change = np.stack(
-            [_edge_preserving(lightness, moves[..., c], smooth) for c in range(count)],
-            axis=-1,
-        )
-        _put(result, slice(None), old[..., :count] + change, full)
+        lightness = np.empty(image.shape[:2])
+        for k, rows in enumerate(blocks, 1):
+            lightness[rows] = lab_of(old[rows])[..., 0]
+            line.reached(looked_up + lit * k / len(blocks))
+        changes = []
+        for c in range(count):
+            changes.append(_edge_preserving(lightness, moves[..., c], smooth))
+            line.reached(looked_up + lit + (1.0 - looked_up - lit) * (c + 1) / count)
+        _put(result, slice(None), old[..., :count] + np.stack(changes, axis=-1), full)
     return result
 
 

@@ -220,6 +220,11 @@ def weights_like(name: str, weights: Any, like: Array, shape: tuple[int, int], a
     size = shape[axis]
     if weights is None:
         return Space.of(like, shape=(size,)).full(1.0 / size)
+    if np.ndim(weights) == 2:
+        raise ValueError(
+            f"{name} must have 1 dimension, for weights, got shape {tuple(np.shape(weights))}; for points, give a cost "
+            "between them, such as transport.SquaredEuclidean(Xs, Xt)"
+        )
     weights = beside(name, weights, like, ndim=1)
     if weights.shape[0] != size:
         raise ValueError(
