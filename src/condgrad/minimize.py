@@ -170,10 +170,7 @@ def minimize(
     ('CONVERGED', array([0.571, 0.429]))
     """
     if not isinstance(f, Smooth):
-        advice = ": give condgrad.smooth.Function its value and gradient" if callable(f) else ""
-        raise TypeError(
-            f"f must be a smooth part (condgrad.smooth), got {type(f).__name__}{advice}"
-        )
+        raise TypeError(_not_smooth(f))
     if isinstance(g, Set):
         raise TypeError(
             f"g must be a simple part: for {g!r} alone write condgrad.simple.Zero(on=...)"
@@ -259,6 +256,12 @@ def minimize_next(
         return run(
             method, x, null_size=null_size, stop=RelativeGap(tol), max_iter=max_iter
         ).uninterrupted()
+
+
+def _not_smooth(f: Any) -> str:
+    """What to say of an f that is no smooth part."""
+    advice = ": give condgrad.smooth.Function its value and gradient" if callable(f) else ""
+    return f"f must be a smooth part (condgrad.smooth), got {type(f).__name__}{advice}"
 
 
 def _stop_rule(f: Smooth, tol: float, stop: StopRule | None) -> StopRule:

@@ -101,6 +101,43 @@ def test_the_hessian_by_differences(intercept: bool, layout: Any) -> None:
         np.testing.assert_allclose(H[p], (ends[0] - ends[1]) / (2.0 * step), atol=1e-6)
 
 
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("layout", [np.asarray, scipy.sparse.csr_array])
+def test_products_with_the_hessian(intercept: bool, layout: Any) -> None:
+    f = cg.smooth.Multinomial(layout(Z), Y, sample_weight=WEIGHTS, intercept=intercept)
+    here = f.at(RNG.standard_normal((7, 3)))
+    D = RNG.standard_normal((7, 3))
+    product = here.hessian_in(np.arange(21)) @ D.ravel()
+    np.testing.assert_allclose(here.hessian_times(D).ravel(), product, atol=1e-13)
+
+
+@settings(max_examples=20)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    ridge=st.sampled_from([1e-4, 1e-2, 3.0]),
+    stretched=st.booleans(),
+    intercept=st.booleans(),
+    dtype=st.sampled_from([np.float64, np.float32]),
+)
+def test_a_ridge_alone(
+    seed: int, ridge: float, stretched: bool, intercept: bool, dtype: Any
+) -> None:
+    """As CVXPY, also where features in far units let conjugate gradients take long."""
+    rng = np.random.default_rng(seed)
+    Z = rng.standard_normal((30, 5)) * (10.0 ** rng.uniform(-2.0, 2.0, 5) if stretched else 1.0)
+    y = np.concatenate([[0, 1, 2], rng.integers(0, 3, 27)])
+    weights = rng.random(30) + 0.1
+    f = cg.smooth.Multinomial(Z.astype(dtype), y, sample_weight=weights, intercept=intercept)
+    tol = 1e-7 if dtype is np.float64 else 1e-4
+    r = cg.minimize(f, cg.simple.ElasticNet(0.0, ridge), method="newton", tol=tol)
+    best = judged(Z.astype(dtype), y, weights, ridge=ridge, radius=1e6, intercept=intercept)
+    assume(np.isfinite(best))
+    assert r.success
+    slack = 1e-6 * abs(best)
+    assert r.lower_bound <= best + slack
+    assert best <= r.value + slack
+
+
 @pytest.mark.parametrize(
     "layout", [np.asarray, scipy.sparse.csr_array, lambda Z: Z.astype(np.float32)]
 )

@@ -497,7 +497,8 @@ class FaceNewton:
             part = Columns(self.loss, chosen, has_groups=self.has_groups)
         else:
             entries = np.arange(n) if chosen is None else chosen
-            part = Entries(entries)
+            by_products = self._is_plain_ridge and self.f.at_hand  # type: ignore[attr-defined]
+            part = Entries(entries, by_products=by_products)
         if last is not None:
             part.multiplier = last.multiplier
         return part

@@ -4,6 +4,9 @@ time.
 That is a softmax loss of several classes, and any loss of data in blocks on the workers of Dask. A
 step takes three passes over the data: the gradient, which proves a bound and chooses the
 coordinates; the Hessian in them; and F at the least point of the model.
+
+Where nothing but a ridge keeps x small, no coordinate is 0, and the Hessian would be as large as x
+squared. There products with it lead to about the least point of the model.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from condgrad.ball.models import Model, curvature_added, in_entries, least_by_gr
 from condgrad.ball.options import OPTIONS
 from condgrad.certificate import Iterate
 from condgrad.methods.certified_point import ObjectivePoint
+from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.search.steps import Exact, SearchState
 from condgrad.sets import Simplex
 
@@ -30,8 +34,10 @@ ROUGHLY = Exact(OPTIONS.short_step)
 class Entries:
     """Some of the coordinates of an f that has `hessian_in(chosen)` at each point."""
 
-    def __init__(self, chosen: Array) -> None:
+    def __init__(self, chosen: Array, *, by_products: bool = False) -> None:
         self.chosen = chosen
+        self.by_products = by_products
+        """Whether products with the Hessian of all coordinates are tried first."""
         self.multiplier: float | None = None
         self.is_slack = False
 
@@ -72,6 +78,10 @@ class Entries:
         added = curvature_added(ridge, slope, reach)
         if added is None:
             return None
+        if self.by_products:
+            there = point.at(like(point.x - by_products(point, added), point.x))
+            if there.value < point.value:
+                return there
         none = np.empty(0)
         part = in_entries(on, self.chosen, point.x.shape)
         model = Model(x, slope, none, ridge, added, part, self.multiplier, reach)
@@ -93,6 +103,18 @@ class Entries:
     def uncertified(self, iterate: Iterate) -> Iterate:
         """The point so far, when there is no time for a bound of its own: the last one will do."""
         return iterate
+
+
+def by_products(point: ObjectivePoint, added: float) -> Array:
+    """H^-1 slope, about, where nothing but a ridge keeps x small: H has `added` on its diagonal."""
+    smooth: Any = point.smooth
+    return conjugate_gradients(
+        lambda d: smooth.hessian_times(d) + added * d,
+        point.gradient,
+        inner=dot,
+        accuracy=OPTIONS.accuracy_by_products,
+        max_iterations=OPTIONS.inside_steps,
+    ).x
 
 
 def lower_on_the_way(point: ObjectivePoint, end: ObjectivePoint) -> ObjectivePoint | None:

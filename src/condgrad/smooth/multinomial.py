@@ -20,6 +20,7 @@ from condgrad.arrays import (
     is_dask,
     is_dense,
     is_torch,
+    like,
     namespace,
     peaks_of_columns,
     total,
@@ -196,6 +197,33 @@ class MultinomialEvaluation(EvaluationOfImage):
     ) -> MultinomialEvaluation:
         z, near = self.mixed_with(others, a)
         return MultinomialEvaluation(self.f, x, z, near=near)
+
+    def hessian_times(self, X: Array) -> Array:
+        """The Hessian of f times X, by a product with K and one with K'.
+
+        With the probabilities p_i of the classes at sample i, and y_i = K_i X + b, it is K'U with
+        U_ik = w_i p_ik (y_ik - <p_i, y_i>). With intercepts, b makes each column of U sum to 0.
+        """
+        h = self.f.h
+        shares, inverse = self._curvature
+        xp = namespace(shares)
+        weighted = h.weights[:, None] * shares
+
+        def curved(y: Array) -> Array:
+            return weighted * (y - xp.sum(shares * y, axis=1)[:, None])
+
+        U = curved(self.f.image(X))
+        if h.has_intercept:
+            b = -(inverse @ host(xp.sum(U, axis=0)))
+            U = U + curved(like(b, U)[None, :])
+        return self.f.transposed_times(U)
+
+    @cached_property
+    def _curvature(self) -> tuple[Array, Any]:
+        """The probabilities of the classes, and the inverse of the curvature in the intercepts."""
+        h = self.f.h
+        _, shares = h.value_and_shares(self.z, self.intercept)
+        return shares, h._inverse_curvature(shares) if h.has_intercept else None
 
     def hessian_in(self, chosen: Array) -> Array:
         """The Hessian of f in some entries of X, which are numbered as in X.ravel().
