@@ -132,15 +132,15 @@ def _draw_couplings(axes: Any, plan: Any, Xs: Any, Xt: Any) -> None:
 
 
 def draw_matrix(axes: Any, plan: Any) -> None:
-    """The plan as an image; a large one by the sums of its blocks."""
+    """The plan as a picture; a large one by the sums of its blocks."""
     (n, m), shown, note = plan.shape, plan, ""
     if max(n, m) > PIXELS_SHOWN:
         starts = [np.arange(0, size, -(-size // PIXELS_SHOWN)) for size in plan.shape]
         shown = np.add.reduceat(np.add.reduceat(plan, starts[0], axis=0), starts[1], axis=1)
         note = ", summed over blocks"
     style = {"cmap": "cividis", "aspect": "auto", "interpolation": "nearest", "vmin": 0.0}
-    image = axes.imshow(shown, extent=(-0.5, m - 0.5, n - 0.5, -0.5), **style)
-    axes.figure.colorbar(image, ax=axes, label="mass")
+    drawn = axes.imshow(shown, extent=(-0.5, m - 0.5, n - 0.5, -0.5), **style)
+    axes.figure.colorbar(drawn, ax=axes, label="mass")
     axes.set(title=f"The plan{note}", xlabel="target", ylabel="source")
 
 

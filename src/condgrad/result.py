@@ -332,16 +332,16 @@ class Result:
             f"  value        {proof.value:.12g}   ({proof.value_from})",
         ]
         if proof.stationarity is not None:
-            share = proof.relative_stationarity
+            relative = proof.relative_stationarity
             lines += [
-                f"  stationarity {proof.stationarity:.3g}, or {share:.3g} times the scale of F ({proof.scale:.3g});",
+                f"  stationarity {proof.stationarity:.3g}, or {relative:.3g} times the scale of F ({proof.scale:.3g});",
                 "               proved: x is stationary up to this; not proved: that no other point is better",
             ]
         if proof.stationarity is None or proof.lower_bound > -math.inf:
-            share = proof.relative_gap
+            relative = proof.relative_gap
             lines += [
                 f"  lower bound  {proof.lower_bound:.12g}   ({proof.bound_from}); F* lies between the two",
-                f"  gap          {proof.gap:.3g}, or {share:.3g} times the scale of F ({proof.scale:.3g})",
+                f"  gap          {proof.gap:.3g}, or {relative:.3g} times the scale of F ({proof.scale:.3g})",
             ]
         lines.append(
             f"  {self.iterations} iteration{plural} of {self.method} in {self.seconds:.3g} s"

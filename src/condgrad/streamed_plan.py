@@ -1,4 +1,4 @@
-"""Costs and plans that are never formed: all that is kept of them are factors, in memory O((n + m)
+"""Costs and plans that are never formed: all that is stored of them are factors, in memory O((n + m)
 r).
 
 A cost is a bilinear form of low rank, a number for each row and column, and possibly a function of
@@ -566,10 +566,10 @@ class StreamedPlan(Unformed):
         """
         if self.is_product or self.mass == 0.0:
             return 0.0
-        unit = ENTRY_UNITS * precision(self.a)
-        largest = unit * self.matrix.largest_score
+        of_an_entry = ENTRY_UNITS * precision(self.a)
+        largest = of_an_entry * self.matrix.largest_score
         growth = math.expm1(min(largest, LARGEST_LOG_ERROR)) / largest if largest > 0.0 else 1.0
-        return growth * unit * (1.0 + self.matrix.mean_score(self.a, self.b))
+        return growth * of_an_entry * (1.0 + self.matrix.mean_score(self.a, self.b))
 
     def repair(self, f_here: Any, g: Any, g_value: float) -> float:
         """What making its marginals exact may add to f + g, at most, beyond what is computed."""
@@ -666,8 +666,8 @@ class StreamedPlan(Unformed):
         rest = outer(self.row_rest, R.T @ self.column_rest)
         if self.is_product:
             return rest
-        kept = self.matrix.times(self.kept[:, None] * R)
-        return (kept if self.row_kept is None else self.row_kept[:, None] * kept) + rest
+        of_matrix = self.matrix.times(self.kept[:, None] * R)
+        return (of_matrix if self.row_kept is None else self.row_kept[:, None] * of_matrix) + rest
 
     @cached_property
     def negentropy(self) -> float:
@@ -701,8 +701,10 @@ class StreamedPlan(Unformed):
     def rows(self, indices: Any) -> Array:
         """Some rows, as an array."""
         rest = outer(self.row_rest[indices], self.column_rest)
-        kept = self.matrix.rows(indices) * self.kept[None, :]
-        return (kept if self.row_kept is None else self.row_kept[indices][:, None] * kept) + rest
+        of_matrix = self.matrix.rows(indices) * self.kept[None, :]
+        return (
+            of_matrix if self.row_kept is None else self.row_kept[indices][:, None] * of_matrix
+        ) + rest
 
     def dense(self) -> Array:
         """All of it, as an array of n x m."""

@@ -127,12 +127,12 @@ def transport_structure(f: Smooth, g: Simple) -> TransportStructure:
     def some(*kinds: type) -> tuple[Any, ...]:
         return tuple((weight, term) for weight, term in terms if isinstance(term, kinds))
 
-    known = (*COSTS, TransportLaplacian, TransportGroupLasso)
+    placed = (*COSTS, TransportLaplacian, TransportGroupLasso)
     return TransportStructure(
         on=g.on,
         entropy=g.weight if isinstance(g, Entropy) else 0.0,
         costs=some(*COSTS),
         laplacians=some(TransportLaplacian),
         groups=some(TransportGroupLasso),
-        others=tuple((weight, term) for weight, term in terms if not isinstance(term, known)),
+        others=tuple((weight, term) for weight, term in terms if not isinstance(term, placed)),
     )

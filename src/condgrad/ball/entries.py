@@ -15,7 +15,7 @@ import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import Array, dot, host, like, precision
-from condgrad.ball.columns import pulled_in
+from condgrad.ball.columns import back_inside
 from condgrad.ball.models import Model, curvature_added, in_entries, least_by_gram, reach_at
 from condgrad.ball.options import OPTIONS
 from condgrad.certificate import Iterate
@@ -84,7 +84,7 @@ class Entries:
         whole = np.zeros(math.prod(point.x.shape))
         whole[self.chosen] = least.x
         end = like(whole, point.x).reshape(point.x.shape)
-        return point.at(end if on.violation(end) == 0.0 else pulled_in(on, end))
+        return point.at(end if on.violation(end) == 0.0 else back_inside(on, end))
 
     def point(self) -> ObjectivePoint:
         """The full problem at the point so far."""

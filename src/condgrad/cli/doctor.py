@@ -195,10 +195,10 @@ def _gpu() -> Finding:
     if torch is None:
         return Finding("GPU", None, "torch is not installed or broken; it is needed to use a GPU")
     try:
-        found = [
+        devices = [
             torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())
         ]
-        names = [f"{device.name} ({device.total_memory / 1e9:.0f} GB)" for device in found]
+        names = [f"{device.name} ({device.total_memory / 1e9:.0f} GB)" for device in devices]
         names += ["Apple GPU (mps)"] if torch.backends.mps.is_available() else []
     except Exception as error:
         return Finding("GPU", False, f"torch cannot look for it: {_told(error)}")

@@ -305,8 +305,8 @@ def _opened(
 ) -> Table:
     """The table of a file, or of all files of a pattern while the stack is open."""
     if parts.is_pattern(data):
-        found = parts.opened(data, header=header, row_id=row_id, scheduler=scheduler)
-        return stack.enter_context(found)
+        table = parts.opened(data, header=header, row_id=row_id, scheduler=scheduler)
+        return stack.enter_context(table)
     require(
         scheduler is None,
         f"--scheduler is for patterns such as 'part-*.parquet', but {data} is one file",
@@ -429,7 +429,7 @@ def _options(problem: TrainingData, settings: FitSettings) -> dict[str, Any]:
         problem.offset is None or not labels or len(np.unique(problem.y)) == 2,
         "--offset works for numbers or two classes only",
     )
-    found = {
+    options = {
         "fit_intercept": None if settings.intercept else False,
         "standardize": settings.standardize or None,
         "impute": settings.missing if settings.missing in IMPUTATIONS else None,
@@ -441,7 +441,7 @@ def _options(problem: TrainingData, settings: FitSettings) -> dict[str, Any]:
         "tol": None if settings.tol == 1e-6 else settings.tol,
         "max_iter": None if settings.max_iter == 10_000 else settings.max_iter,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _penalty_factors(problem: TrainingData) -> list[float] | None:
@@ -630,7 +630,7 @@ def _proofs(solved: SolvedFits) -> list[dict[str, Any]]:
     proofs = pandas.DataFrame(told)
     proofs["lower_bound"] = proofs["value"] - proofs["gap"]
     # in the 2-norm, by strong convexity in units of the sum over the rows; a ridge of 0 has none
-    gaps = proofs["gap"].clip(lower=0.0) / [estimator._unit(task) for task in solved.tasks]
+    gaps = proofs["gap"].clip(lower=0.0) / [estimator._factor(task) for task in solved.tasks]
     with np.errstate(divide="ignore", invalid="ignore"):
         proofs["standardised_coefficients_within"] = np.sqrt(gaps / fit_report.ridge_of(estimator))
     labels = getattr(estimator, "classes_", np.array([None]))[-len(proofs) :].tolist()
@@ -657,7 +657,7 @@ def _scored(problem: TrainingData, solved: SolvedFits, folds: Sequence[Any]) -> 
     majority = None
     if labels:
         majority = float(DummyClassifier().fit(nothing, y, weights).score(nothing, y, weights))
-    found: dict[str, Any] = {
+    scores: dict[str, Any] = {
         "measure": measure,
         "training_score": float(score(y, _answers(problem, estimator), sample_weight=weights)),
         "cross_validated_score": None,
@@ -665,7 +665,7 @@ def _scored(problem: TrainingData, solved: SolvedFits, folds: Sequence[Any]) -> 
         "majority_share": majority,
     }
     if not folds:
-        return found
+        return scores
     method = "decision_function" if labels else "predict"
     if labels and len(estimator.classes_) > 2 and hasattr(estimator, "predict_proba"):
         method = "predict_proba"  # which rank rows across classes, as `predict` writes them
@@ -673,11 +673,11 @@ def _scored(problem: TrainingData, solved: SolvedFits, folds: Sequence[Any]) -> 
         held_out = _held_out(problem, solved.model.unfitted(), folds, method)
     if labels:
         truth = np.squeeze(label_binarize(y, classes=estimator.classes_))
-        found["cross_validated_auc"] = float(roc_auc_score(truth, held_out, sample_weight=weights))
+        scores["cross_validated_auc"] = float(roc_auc_score(truth, held_out, sample_weight=weights))
         best = held_out.argmax(axis=1) if held_out.ndim == 2 else (held_out > 0).astype(int)
         held_out = estimator.classes_[best]
-    found["cross_validated_score"] = float(score(y, held_out, sample_weight=weights))
-    return found
+    scores["cross_validated_score"] = float(score(y, held_out, sample_weight=weights))
+    return scores
 
 
 def _answers(problem: TrainingData, estimator: Any) -> Any:
@@ -701,9 +701,9 @@ def _held_out(problem: TrainingData, trial: Any, folds: Sequence[Any], method: s
             for name, column in (("sample_weight", problem.weights), ("offset", problem.offset))
         }
         model = clone(trial).fit(rows[train], problem.y[train], **some)
-        known = None if problem.offset is None else problem.offset[test]
-        found = getattr(model, method)(rows[test], offset=known)
+        offset = None if problem.offset is None else problem.offset[test]
+        answer = getattr(model, method)(rows[test], offset=offset)
         if answers is None:
-            answers = np.empty((len(problem.y), *found.shape[1:]), found.dtype)
-        answers[test] = found
+            answers = np.empty((len(problem.y), *answer.shape[1:]), answer.dtype)
+        answers[test] = answer
     return answers

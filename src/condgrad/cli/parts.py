@@ -31,9 +31,9 @@ def is_pattern(path: Path) -> bool:
 
 def matched(pattern: Path) -> list[Path]:
     """The files of a pattern, in the order of their names."""
-    found = sorted(map(Path, glob.glob(str(pattern), recursive=True)))
-    require(bool(found), f"{pattern} matches no file: check the pattern")
-    return found
+    files = sorted(map(Path, glob.glob(str(pattern), recursive=True)))
+    require(bool(files), f"{pattern} matches no file: check the pattern")
+    return files
 
 
 class Part(NamedTuple):
@@ -184,8 +184,8 @@ def read_part(
         not more,
         f"{file} has {listed(more)}, which {source} has not: give files of the same columns",
     )
-    found = {name: table.column(name) for name in columns}
-    return Part(table.features(features), found, table.rows, dict(table.facts))
+    cells = {name: table.column(name) for name in columns}
+    return Part(table.features(features), cells, table.rows, dict(table.facts))
 
 
 def _told(part: Part) -> Part:

@@ -17,7 +17,7 @@ from condgrad.cli import files, report
 from condgrad.cli.report import BadInput, option, require
 from condgrad.transport.color import recoloring
 
-BYTES_A_PIXEL = 24  # memory a pixel takes while it is decoded, turned, converted and copied
+BYTES_A_PIXEL = 24  # memory a pixel takes while it is decoded, rotated, converted and copied
 FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
     ".png": ("PNG", {}),
     **dict.fromkeys((".jpg", ".jpeg"), ("JPEG", {"quality": 95, "subsampling": 0})),

@@ -98,13 +98,13 @@ def numbers(text: str | None) -> tuple[float, ...] | None:
     """The numbers of an option, with commas between them; text that is none stays for a sentence."""
     if text is None:
         return None
-    found: list[Any] = []
+    entries: list[Any] = []
     for word in text.split(","):
         try:
-            found.append(float(word))
+            entries.append(float(word))
         except ValueError:
-            found.append(word)
-    return tuple(found)
+            entries.append(word)
+    return tuple(entries)
 
 
 Tolerance = Annotated[
@@ -172,10 +172,10 @@ def print_json(facts: Mapping[str, Any]) -> None:
 
 def versions() -> dict[str, str]:
     """Python's version and those of the packages that are installed, without importing them."""
-    found = {name: package_version(name) for name in PACKAGES}
+    packages = {name: package_version(name) for name in PACKAGES}
     return {
         "python": platform.python_version(),
-        **{name: text for name, text in found.items() if text is not None},
+        **{name: text for name, text in packages.items() if text is not None},
     }
 
 

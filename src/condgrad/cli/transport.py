@@ -174,7 +174,7 @@ def _clouds(
         require(any(table.find(name) is not None for table in tables), neither)
     clouds = []
     for table in tables:
-        left_out = [found for found in map(table.find, drop) if found is not None]
+        left_out = [column for column in map(table.find, drop) if column is not None]
         ids = None if row_id is None else table.find(row_id)
         clouds.append((table if ids is None else table.with_ids(ids)).without(left_out))
     return clouds

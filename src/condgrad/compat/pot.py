@@ -63,8 +63,8 @@ from condgrad.transport.estimators import (
     Domain,
     PlanTransformer,
     _distances,
-    _in_units,
-    _unit,
+    _norm_of,
+    _over_norm,
 )
 from condgrad.transport.regularizers import GroupLasso, Laplacian
 from condgrad.transport.solve import TransportResult, beside
@@ -616,8 +616,8 @@ class _PotTransport(_PotArguments, PlanTransformer):  # type: ignore[misc]
     def _cost_to(self, X: Array, Y: Array) -> Array:
         """The cost between any points, in the unit of that between the samples."""
         C = _distances(self.Xs_, self.Xt_, self.metric)
-        unit = _unit(C, self.norm)
-        return _in_units(_distances(X, Y, self.metric), self.norm, unit)
+        divisor = _norm_of(C, self.norm)
+        return _over_norm(_distances(X, Y, self.metric), self.norm, divisor)
 
     def fit(self, Xs: Any = None, ys: Any = None, Xt: Any = None, yt: Any = None) -> Self:  # type: ignore[override]
         """Find the plan. ys and yt are classes, -1 or NaN if unknown."""

@@ -412,10 +412,10 @@ def _solved(
     if not 0.0 <= _checks.number("alpha", alpha) <= 1.0:
         raise ValueError(f"alpha must be from 0 to 1, got {alpha!r}")
     # the square loss is of degree two, the other one of degree one
-    unit = alpha**0.5 if loss == "square" else alpha
+    factor = alpha**0.5 if loss == "square" else alpha
     return gromov(
-        unit * floating("C1", C1, ndim=2),
-        unit * floating("C2", C2, ndim=2),
+        factor * floating("C1", C1, ndim=2),
+        factor * floating("C2", C2, ndim=2),
         p,
         q,
         entropy=entropy,

@@ -17,7 +17,7 @@ def weighted_gram(
 ) -> tuple[Array, Array]:
     """K' diag(w) K and K' w in float64, from the arrays of K in rows."""
     G = np.zeros((width, width))
-    pull = np.zeros(width)
+    sums = np.zeros(width)
     for i in range(indptr.shape[0] - 1):
         weight = w[i]
         if weight == 0.0:
@@ -27,7 +27,7 @@ def weighted_gram(
         entries = data[indptr[i] : indptr[i + 1]]
         for s in range(places.shape[0]):
             scaled = weight * entries[s]
-            pull[np.uint64(places[s])] += scaled
+            sums[np.uint64(places[s])] += scaled
             row = G[places[s]]
             for t in range(s + 1):
                 row[np.uint64(places[t])] += scaled * entries[t]
@@ -40,4 +40,4 @@ def weighted_gram(
                     both = G[i, j] + G[j, i]
                     G[i, j] = both
                     G[j, i] = both
-    return G, pull
+    return G, sums

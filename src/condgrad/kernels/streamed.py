@@ -73,7 +73,7 @@ class Score:
 
     @cached_property
     def prepared(self) -> dict[Any, Any]:
-        """What a backend has made of it for its kernels, kept from product to product."""
+        """What a backend has made of it for its kernels, stored from product to product."""
         return {}
 
 

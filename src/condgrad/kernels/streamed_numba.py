@@ -2,7 +2,7 @@
 
 A block of rows walks over the columns. For four rows and some hundred columns the score is formed
 by fused products, raised to a power of 2 by a polynomial, and multiplied with those columns of R,
-all in the cache. Inside, logarithms are to the base 2, right and R are turned (columns of the
+all in the cache. Inside, logarithms are to the base 2, right and R are transposed (columns of the
 matrix lie side by side in memory), and rows, ranks and columns of R are padded with zeros to
 multiples of four. What a row gives does not depend on the number of threads.
 
@@ -206,7 +206,7 @@ def log2_row_sums(left: Array, right: Array, column: Array, out: Array) -> None:
 
 @compiled_in_place
 def highest_of(s: Array, peaks: Array) -> float:
-    """The largest entry: by halves, since a loop over one number at a time is not turned into
+    """The largest entry: by halves, since a loop over one number at a time is not made into
     vector code.
     """
     half = peaks.shape[0]
@@ -372,7 +372,7 @@ def padded_rows(matrix: Array) -> Array:
     return copy
 
 
-def turned(matrix: Array) -> Array:
+def padded_transpose(matrix: Array) -> Array:
     """The transposed matrix, with rows of zeros up to a multiple of four."""
     m, k = matrix.shape
     copy = np.zeros((_up(k), m))
@@ -394,19 +394,19 @@ def _up(size: int) -> int:
 def _arguments(score: Score) -> tuple[Array, Array, Array, Array]:
     """left, right, row and column to the base 2, as the kernels want them."""
     left = padded_rows(host(score.left))
-    right = turned(host(score.right))
+    right = padded_transpose(host(score.right))
     left *= ROOT_LOG2E
     right *= ROOT_LOG2E
     return left, right, padded(LOG2E * host(score.row)), LOG2E * host(score.column)
 
 
-def _answer(found: Array, score: Score) -> Array:
+def _answer(array: Array, score: Score) -> Array:
     """A NumPy array in the library of the score."""
     if not is_torch(score.left):
-        return found
+        return array
     import torch
 
-    return torch.from_numpy(found)
+    return torch.from_numpy(array)
 
 
 def log_row_sums(score: Score) -> Array:
@@ -418,7 +418,7 @@ def log_row_sums(score: Score) -> Array:
 
 def times(score: Score, R: Array, precision: str = "float64") -> Array:  # noqa: ARG001 - always float64
     left, right, row, column = _arguments(score)
-    (n, m), columns, k = score.shape, turned(host(R)), R.shape[1]
+    (n, m), columns, k = score.shape, padded_transpose(host(R)), R.shape[1]
     out = np.zeros((left.shape[0], columns.shape[0]))
     over_rows(
         lambda i: add_row_products(left[i], right, row[i], column, columns, out[i]),
@@ -445,8 +445,8 @@ def weighted_times(
 ) -> Array:
     left, right, row, column = _arguments(score)
     from_left = padded_rows(host(delta_left))
-    from_right = turned(host(delta_right))
-    (n, m), columns, k = score.shape, turned(host(R)), R.shape[1]
+    from_right = padded_transpose(host(delta_right))
+    (n, m), columns, k = score.shape, padded_transpose(host(R)), R.shape[1]
     out = np.zeros((left.shape[0], columns.shape[0]))
 
     def work(i: slice) -> None:

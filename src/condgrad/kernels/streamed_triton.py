@@ -262,7 +262,7 @@ def _dot_length(rank: int) -> int:
 
 
 class Arguments(NamedTuple):
-    """What a kernel has of a score, to the base 2; `right` is turned."""
+    """What a kernel has of a score, to the base 2; `right` is transposed."""
 
     left: Array
     right: Array

@@ -161,13 +161,15 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
             units = scale if units is None else units * scale
         return units
 
-    def _unit(self, task: Task) -> float:
-        """What the objective that the class names is in units of the sum over the samples."""
+    def _factor(self, task: Task) -> float:
+        """What the objective that the class names is as a multiple of the sum over the samples."""
         return 1.0
 
-    def _in_own_unit(self, fit: Fit, task: Task) -> Fit:
-        unit = self._unit(task)
-        return fit if unit == 1.0 else replace(fit, value=unit * fit.value, gap=unit * fit.gap)
+    def _times_factor(self, fit: Fit, task: Task) -> Fit:
+        factor = self._factor(task)
+        return (
+            fit if factor == 1.0 else replace(fit, value=factor * fit.value, gap=factor * fit.gap)
+        )
 
     def _tell_sizes(self, fits: Sequence[Fit]) -> None:
         """Set the bound on the norm, which all problems share."""
@@ -276,14 +278,14 @@ def checked_offset(offset: Any, X: Any) -> Any:
     if offset is None:
         return None
     require_memory(X, "offset needs")
-    known = check_array(
+    checked = check_array(
         offset, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="offset"
     )
-    if known.shape != (X.shape[0],):
+    if checked.shape != (X.shape[0],):
         raise ValueError(
-            f"offset must have one entry for each of the {X.shape[0]} samples, got shape {known.shape}"
+            f"offset must have one entry for each of the {X.shape[0]} samples, got shape {checked.shape}"
         )
-    return known
+    return checked
 
 
 def checked_factors(penalty_factors: Any, features: int) -> Any:
@@ -383,7 +385,7 @@ class SingleFit(LinearEstimator):
         tasks = self._tasks(X, y, sample_weight, checked_offset(offset, X))
         solver = replace(self._solver(), progress=_checks.loudness("verbose", self.verbose))
         fits = [
-            self._in_own_unit(solver.solve(task, self._size(task), start=start), task)
+            self._times_factor(solver.solve(task, self._size(task), start=start), task)
             for task, start in zip(tasks, self._starts(tasks), strict=True)
         ]
         self._absorb(fits)

@@ -102,17 +102,17 @@ class FittedModel:
         if self.fill_values is None:
             del sizes["fill_values"]
         for name, size in sizes.items():
-            found = len(getattr(self, name))
-            _require(found == size, f"{name} must have {size} entries, got {found}")
+            length = len(getattr(self, name))
+            _require(length == size, f"{name} must have {size} entries, got {length}")
         for row in self.coef:
             _require(len(row) == width, f"a row of coef must have {width} entries, got {len(row)}")
 
     def _check_parameters(self) -> None:
         """Names that the estimator has, and numbers to fill with where it fills."""
-        known = inspect.signature(NAMED_ESTIMATORS[self.estimator]).parameters
+        accepted = inspect.signature(NAMED_ESTIMATORS[self.estimator]).parameters
         for name in self.parameters:
             _require(
-                name in known and name in PARAMETERS,
+                name in accepted and name in PARAMETERS,
                 f"parameters: {self.estimator} has no {name!r} that a file may hold",
             )
         fills = self.parameters.get("impute") is not None
@@ -146,10 +146,10 @@ class FittedModel:
         **table: Any,
     ) -> FittedModel:
         """The model that an estimator has fitted; names of columns where it does not know them."""
-        known = getattr(fitted, "feature_names_in_", None)
+        fitted_names = getattr(fitted, "feature_names_in_", None)
         if naming is None:
-            naming = Naming.POSITIONS if known is None else Naming.HEADER
-            features = range(fitted.n_features_in_) if known is None else known
+            naming = Naming.POSITIONS if fitted_names is None else Naming.HEADER
+            features = range(fitted.n_features_in_) if fitted_names is None else fitted_names
         name, parameters = selected(fitted)
         coef = np.atleast_2d(fitted._dense_coef())
         fills = getattr(fitted, "fill_values_", None) if fitted.impute is not None else None
@@ -256,8 +256,8 @@ class FittedModel:
         if self.fill_values is not None:
             estimator.fill_values_ = np.array(self.fill_values)[chosen]
         for name, value in self.proof.items():
-            known = np.array(value, dtype=float)  # None is NaN here
-            told = np.where(np.isnan(known), math.inf, known)
+            numbers = np.array(value, dtype=float)  # None is NaN here
+            told = np.where(np.isnan(numbers), math.inf, numbers)
             if name == "n_iter_":
                 told = told.astype(int)
             setattr(estimator, name, told if told.ndim else told.item())
@@ -295,12 +295,12 @@ def selected(fitted: Any) -> tuple[str, dict[str, Any]]:
             each: getattr(fitted, f"{each}_") for each in PARAMETERS if hasattr(fitted, f"{each}_")
         }
         given["penalty"] = "elasticnet"  # a search has the share of |coef|_1 alone
-    found = {}
+    parameters = {}
     for parameter in inspect.signature(NAMED_ESTIMATORS[name]).parameters.values():
         value = _plain(given.get(parameter.name, parameter.default))
         if parameter.name in PARAMETERS and value != parameter.default:
-            found[parameter.name] = value
-    return name, found
+            parameters[parameter.name] = value
+    return name, parameters
 
 
 def load(path: str | Path) -> Any:
@@ -357,16 +357,16 @@ def parsed(content: bytes) -> FittedModel:
         _require(name in fields, f"{name}: the field is missing")
         same = type(fields[name]) is type(expected) and fields[name] == expected
         _require(same, f"{name} must be {expected!r}, got {_short(fields[name])}")
-    found = {}
+    checked = {}
     for name, check in FIELDS.items():
         required = name not in FITTED_DEFAULTS
         _require(name in fields or not required, f"{name}: the field is missing")
         if name in fields:
             try:
-                found[name] = check(fields[name])
+                checked[name] = check(fields[name])
             except (TypeError, ValueError, OverflowError) as error:
                 raise ValueError(f"{name} {error}, got {_short(fields[name])}") from None
-    return FittedModel(**found)
+    return FittedModel(**checked)
 
 
 FITTED_DEFAULTS = ("fill_values", "target", "row_id", "offset", "drops_rows")

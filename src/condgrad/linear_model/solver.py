@@ -285,8 +285,8 @@ class Solver:
 
     def _triangle(self, task: Task) -> Triangle | None:
         """The same loss with fewer rows, unless its rounding would hide the tolerance."""
-        found = task.triangle
-        return None if found is None or self.tol < PROVABLE * found.unit else found
+        triangle = task.triangle
+        return None if triangle is None or self.tol < PROVABLE * triangle.unit else triangle
 
     def _follower(self, runs: Runs, parts: Sequence[Simple]) -> Follower | None:
         """What predicts the solutions of a path; None where nobody does."""

@@ -82,9 +82,11 @@ class ActiveSet:
             self.weights[way.off] = 0.0 if step >= way.longest else self.weights[way.off] - step
         if way.to is not None:
             self.weights[way.to] += step
-        kept = self.weights > GONE
-        self.vertices = [vertex for vertex, stays in zip(self.vertices, kept, strict=True) if stays]
-        self.weights = self.weights[kept] / self.weights[kept].sum()
+        remaining = self.weights > GONE
+        self.vertices = [
+            vertex for vertex, stays in zip(self.vertices, remaining, strict=True) if stays
+        ]
+        self.weights = self.weights[remaining] / self.weights[remaining].sum()
 
 
 @dataclass(frozen=True)

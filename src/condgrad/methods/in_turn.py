@@ -131,7 +131,7 @@ class InTurn:
     """The first method, until it has no step left or stands still; then the next, from the best
     point so far.
 
-    The best bound so far is kept by the loop, as for a single method.
+    The loop has the best bound so far, as for a single method.
     """
 
     first: Method

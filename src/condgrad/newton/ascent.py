@@ -455,10 +455,10 @@ class Walk:
         """Where a stage begins, from the ends of the two stages before."""
         ahead: Any = None
         if before is not None and before.t != end.t:
-            share = (end.t - self.t) / (before.t - end.t)
+            ahead_by = (end.t - self.t) / (before.t - end.t)
             moved = self.model.moved
             ahead = self.evaluate.roughly(
-                moved(moved(end.z, end.z, share), before.z, -share), self.t
+                moved(moved(end.z, end.z, ahead_by), before.z, -ahead_by), self.t
             )
             if self.model.stage_gap(ahead) <= FAR * self.model.stage_tolerance(self.t):
                 return ahead

@@ -189,7 +189,7 @@ class Inequalities:
         """The derivative of the slacks along d."""
         return np.concatenate([-(self.A @ d), d, -d])
 
-    def pulls(self, z: Array) -> Array:
+    def gradient_terms(self, z: Array) -> Array:
         """The terms of the inequalities in the gradient of the Lagrangian, for prices z."""
         rows, lower, upper = self.parts(z)
         return self.A.T @ rows - lower + upper
@@ -212,7 +212,7 @@ class Inequalities:
         flat = SquaredRows(self.few[:0], np.zeros((0, len(self.lower))))
         system = System(self, flat, whole=False)
         for _ in range(CENTRING_STEPS):
-            residual = self.pulls(at.z) + self.E.T @ at.y
+            residual = self.gradient_terms(at.z) + self.E.T @ at.y
             missed = self.slacks(at.v) - at.s
             try:
                 step = Equations(system, at).step(residual, 1.0 - at.s * at.z, missed)
@@ -327,7 +327,7 @@ class Equations:
         """
         on = self.system.on
         at = self.at
-        right = -residual - on.pulls(short / at.s - self.ratios * missed)
+        right = -residual - on.gradient_terms(short / at.s - self.ratios * missed)
         off = on.e - on.E @ at.v
         v, y = self._solved(right, off)
         enough = DIGITS * float(np.abs(right).max())
@@ -346,7 +346,7 @@ class Equations:
     def _product(self, v: Array) -> Array:
         """(H + D + A' diag(z/s) A) v."""
         on = self.system.on
-        return self.system.H.product(v) - on.pulls(self.ratios * on.along(v))
+        return self.system.H.product(v) - on.gradient_terms(self.ratios * on.along(v))
 
     def _solved(self, right: Array, off: Array) -> tuple[Array, Array]:
         rows = self.system.rows

@@ -105,11 +105,11 @@ class Product(Set):
     ) -> Answer:
         before = dict(enumerate(warm or ()))
         each = iter(range(len(self.sets)))
-        share = accuracy / len(self.sets)
+        for_each = accuracy / len(self.sets)
         return self._answer(
             c,
             lambda part, block: part.entropic_argmin(
-                block, weight, warm=before.get(next(each)), accuracy=share
+                block, weight, warm=before.get(next(each)), accuracy=for_each
             ),
         )
 

@@ -122,8 +122,8 @@ class PartialTransport(Set):
         return f"PartialTransport({self.shape[0]} x {self.shape[1]}, mass={self.mass:g})"  # type: ignore[index]
 
     def start(self, space: Space) -> Array:
-        share = self.mass / (total(self.a) * total(self.b))
-        return space.hold(self.a[:, None] * (share * self.b)[None, :])
+        density = self.mass / (total(self.a) * total(self.b))
+        return space.hold(self.a[:, None] * (density * self.b)[None, :])
 
     def violation(self, x: Array) -> float:
         xp = namespace(x)
@@ -236,13 +236,13 @@ class PartialTransport(Set):
         padded = np.zeros((len(a) + 1, len(b) + 1))
         padded[:-1, :-1] = (costs - lowest) / height
         padded[-1, -1] = 2.0
-        unit = a.sum() + b.sum() - self.mass
+        whole = a.sum() + b.sum() - self.mass
         left_over = [
-            rest if rest > ON_BOUNDARY * unit else 0.0
+            rest if rest > ON_BOUNDARY * whole else 0.0
             for rest in (b.sum() - self.mass, a.sum() - self.mass)
         ]
-        left = np.append(a, left_over[0]) / unit
-        right = np.append(b, left_over[1]) / unit
+        left = np.append(a, left_over[0]) / whole
+        right = np.append(b, left_over[1]) / whole
         plan, u = ENGINES[self.engine](padded, left, right)
         # rows without weight say nothing about the other potentials; theirs are the largest that
         # all columns allow
@@ -258,7 +258,7 @@ class PartialTransport(Set):
         magnitude = height * float(
             a @ np.abs(u_of) + b @ np.abs(v_of) + self.mass * abs(mu)
         ) + self.mass * abs(lowest)
-        point = self.rounded(like(unit * plan[:-1, :-1], c))
+        point = self.rounded(like(whole * plan[:-1, :-1], c))
         warm = Potentials(like(height * u_of, c), like(height * v_of, c))
         return Answer(xp.asarray(point), bound, value=0.0, warm=warm, magnitude=magnitude)
 
@@ -300,7 +300,7 @@ class DykstraState(NamedTuple):
     dual: float
     error: float
     """How far the columns are from what they would be after their own projection."""
-    image: Array
+    mapped: Array
     """The next x."""
 
 
@@ -350,7 +350,7 @@ class Projections(AcceleratedScaling):
         # the kernel's columns for v = 0, up to the constant mu, which `capped_sums` finds anew
         log_C = log_or_least(columns) - x - self.v / self.weight
         log_c, log_s = capped_sums(log_C, self.b, self.mass)
-        image = -at_least(0.0, log_C + log_s - log_c) - self.v / self.weight
+        mapped = -at_least(0.0, log_C + log_s - log_c) - self.v / self.weight
         self.passes += 1
         return DykstraState(
             x,
@@ -360,7 +360,7 @@ class Projections(AcceleratedScaling):
             columns,
             self.weight * dual,
             total(xp.abs(xp.exp(log_c) - columns)),
-            image,
+            mapped,
         )
 
     @property

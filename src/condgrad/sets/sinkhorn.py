@@ -144,7 +144,7 @@ class ScalingState(NamedTuple):
     dual: float
     error: float
     """sum |columns - b|."""
-    image: Array
+    mapped: Array
     """Sinkhorn's next x."""
 
 

@@ -43,7 +43,7 @@ def keep_mass_by_arrays(v: Array, mass: float) -> Array:
     """`keep_mass` by operations on whole arrays.
 
     Entries are shifted by their maximum first, which is exact for the ones that survive, so that a
-    mass far below the size of v is kept to full relative precision. Two lower bounds on theta prune
+    mass far below the size of v has full relative precision. Two lower bounds on theta prune
     most of a sparse answer at once; Michelot's passes finish on what is left (Michelot, JOTA
     50:195, 1986).
     """
@@ -55,9 +55,9 @@ def keep_mass_by_arrays(v: Array, mass: float) -> Array:
     left = v[v > theta]
     while left.shape[0] > 0:
         theta = (total(left) - mass) / left.shape[0]
-        kept = left[left > theta]
-        if kept.shape[0] == left.shape[0]:
+        above = left[left > theta]
+        if above.shape[0] == left.shape[0]:
             return at_least(0.0, v - theta)
-        left = kept
+        left = above
     heaviest = v == 0.0  # theta rounds to 0 (or v holds NaN, which is reported where the value is)
     return xp.where(heaviest, mass / max(1, int(xp.count_nonzero(heaviest))), at_least(0.0, v))

@@ -130,7 +130,7 @@ class LossOfMatrix(Smooth):
 
     @cached_property
     def transposed(self) -> Matrix:
-        """K'. For a sparse K this is a new object. It is kept, because making it may take as long
+        """K'. For a sparse K this is a new object. It is stored, because making it may take as long
         as a product.
         """
         return self.K.T
@@ -242,8 +242,8 @@ class Composite(LossOfMatrix):
         # The intercept is added in float64. And theta sums to 0 up to the rounding of float64, a
         # sum that is multiplied by how far the best intercept at the other point is from the one
         # here: no farther than the entries of K x are.
-        share = 1.0 if unit <= sys.float_info.epsilon else FINER
-        size = size + share * (abs(intercept) + image_size + other_image_size) * theta_sum
+        finer = 1.0 if unit <= sys.float_info.epsilon else FINER
+        size = size + finer * (abs(intercept) + image_size + other_image_size) * theta_sum
         # residuals that are nothing but the rounding of the intercept have squares all the same
         slip = (value > 0.0) * sys.float_info.epsilon * abs(intercept)
         return size + 0.5 * curvature * self.K.shape[0] * slip * slip / unit
@@ -459,8 +459,8 @@ class CompositeEvaluation(EvaluationOfImage):
             *here, other.image_size, unit=unit, curvature=self._curvature
         )
         if self.f.shift_size > 0.0:  # which is added in float64
-            share = 1.0 if unit <= sys.float_info.epsilon else FINER
-            size += share * self.f.shift_size * self._sum_of_sizes
+            finer = 1.0 if unit <= sys.float_info.epsilon else FINER
+            size += finer * self.f.shift_size * self._sum_of_sizes
         if self.f.unpenalised is not None:
             amounts = float(np.linalg.norm(self.at_best.intercept[1:]))
             size += self._leak / unit * (amounts + self.image_size + other.image_size)
@@ -510,8 +510,8 @@ class CompositeEvaluation(EvaluationOfImage):
     ) -> CompositeEvaluation:
         z, near = self.mixed_with(others, a)
         there = CompositeEvaluation(self.f, x, z, near=near)
-        kept = 1.0 - float(a.sum())
-        size = kept * self.image_size + sum(
+        of_here = 1.0 - float(a.sum())
+        size = of_here * self.image_size + sum(
             a[i] * other.image_size for i, other in enumerate(others)
         )
         there.image_size = float(size)

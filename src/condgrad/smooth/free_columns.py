@@ -72,10 +72,10 @@ class FreeColumns:
     """Q, orthonormal where each sample counts by its weight, a share of the largest; beside an
     intercept, about its weighted means."""
     mixing: Array
-    """U_kept less its means is Q times the inverse of this."""
+    """U_independent less its means is Q times the inverse of this."""
     means: Array
-    """What was taken off the kept columns."""
-    kept: Array
+    """What was taken off the independent columns."""
+    independent: Array
     """Which columns those are."""
     names: Sequence[str]
     """Of all columns."""
@@ -100,9 +100,9 @@ class FreeColumns:
             names = [f"number {j}" for j in range(U.shape[1])]
         shares = weights / float(weights.max())
         means = (shares / total(shares)) @ U if intercept else np.zeros(U.shape[1])
-        basis, mixing, kept = orthonormalised(U, U - means, shares, least)
-        if len(kept) < len(names):
-            dropped = [name for j, name in enumerate(names) if j not in kept]
+        basis, mixing, independent = orthonormalised(U, U - means, shares, least)
+        if len(independent) < len(names):
+            dropped = [name for j, name in enumerate(names) if j not in independent]
             beside = " and the intercept" if intercept else ""
             warnings.warn(
                 f"unpenalised columns that are combinations of earlier ones{beside} are dropped, "
@@ -110,13 +110,13 @@ class FreeColumns:
                 UserWarning,
                 stacklevel=4,
             )
-        return cls(basis, mixing, means[kept], kept, names)
+        return cls(basis, mixing, means[independent], independent, names)
 
     def coefficients(self, amounts: Array) -> Array:
         """Those of all columns U, from those of the basis."""
-        found = np.zeros(len(self.names))
-        found[self.kept] = self.mixing @ amounts
-        return found
+        coefficients = np.zeros(len(self.names))
+        coefficients[self.independent] = self.mixing @ amounts
+        return coefficients
 
     def shift(self, amounts: Array) -> float:
         """What the means take off the intercept."""
@@ -126,7 +126,7 @@ class FreeColumns:
 def orthonormalised(
     U: Array, centred: Array, shares: Array, least: float
 ) -> tuple[Array, Array, Array]:
-    """Q, M with Q = centred_kept M, and which columns are kept: those that the ones before leave
+    """Q, M with Q = centred_independent M, and which columns are independent: those that the ones before leave
     more of than a share.
 
     By the method of Gram and Schmidt, each column twice, which is as good as rounding allows.
@@ -134,9 +134,9 @@ def orthonormalised(
     m, q = U.shape
     basis = np.empty((m, q))
     mixing = np.zeros((q, q))
-    kept: list[int] = []
+    independent: list[int] = []
     for j in range(q):
-        k = len(kept)
+        k = len(independent)
         size = largest_size(centred[:, j])
         if not size > least * largest_size(U[:, j]):
             continue
@@ -153,9 +153,9 @@ def orthonormalised(
         basis[:, k] = rest / norm
         mixing[:k, k] = -(mixing[:k, :k] @ taken) / norm
         mixing[k, k] = 1.0 / (size * norm)
-        kept.append(j)
-    k = len(kept)
-    return basis[:, :k], mixing[:k, :k], np.array(kept, dtype=np.intp)
+        independent.append(j)
+    k = len(independent)
+    return basis[:, :k], mixing[:k, :k], np.array(independent, dtype=np.intp)
 
 
 class Here(NamedTuple):
@@ -209,8 +209,8 @@ class WithFreeColumns:
         return self._minimised(z, near)[0]
 
     def curvature(self, z: Array, *, intercept: Any = None) -> Array:
-        known = self.intercept_at(z) if intercept is None else intercept
-        return self.h.curvature(z + self.columns.basis @ known[1:], intercept=float(known[0]))
+        best = self.intercept_at(z) if intercept is None else intercept
+        return self.h.curvature(z + self.columns.basis @ best[1:], intercept=float(best[0]))
 
     def hessian_gram(self, z: Array, directions: Array, *, intercept: Any = None) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -372,7 +372,7 @@ class WithFreeColumns:
         amounts = found[1:] if self.has_intercept else found
         sizes = np.abs(self.columns.mixing @ amounts)
         sizes *= np.abs(np.diag(np.linalg.inv(self.columns.mixing)))
-        culprits = self.columns.kept[sizes > 1e-6 * largest_size(sizes)]
+        culprits = self.columns.independent[sizes > 1e-6 * largest_size(sizes)]
         raise ValueError(
             f"a combination of the unpenalised columns {', '.join(self.columns.names[j] for j in culprits)} separates "
             f"{self.plain.classes}: its coefficients would grow without bound; give them a penalty, or leave one out"
@@ -386,8 +386,8 @@ def endless_direction(C: Array, may_rise: Array, may_fall: Array) -> Array | Non
     """
     signs = may_rise.astype(float) - may_fall.astype(float)
     some = signs != 0.0
-    unit = np.abs(C).max(axis=0)
-    rows = C / unit
+    largest = np.abs(C).max(axis=0)
+    rows = C / largest
     moving = signs[some, None] * rows[some]
     fixed = rows[~some]
     found = linprog(
@@ -401,4 +401,4 @@ def endless_direction(C: Array, may_rise: Array, may_fall: Array) -> Array | Non
     )
     if found.status != 0 or found.fun > -0.5:
         return None
-    return np.asarray(found.x) / unit
+    return np.asarray(found.x) / largest

@@ -207,7 +207,7 @@ def require_both_classes(positive: float, negative: float) -> None:
 
 
 class LogisticIntercept(TwoClasses):
-    """The b at which both classes pull alike.
+    """The b at which the slopes of both classes cancel.
 
     sum over the negative class of w sigma(z + b) = sum over the positive class of w sigma(-z - b).
     The difference of their logarithms increases with b at a rate between 0 and 2, tends to 1 far
@@ -221,8 +221,8 @@ class LogisticIntercept(TwoClasses):
         top_negative = float(negative.max())
 
         def newton(b: float) -> tuple[float, bool]:
-            rise, rise_rate = _log_pull(self.negative_shares, negative + b, top_negative + b)
-            fall, fall_rate = _log_pull(self.positive_shares, positive - b, top_positive - b)
+            rise, rise_rate = _log_slope(self.negative_shares, negative + b, top_negative + b)
+            fall, fall_rate = _log_slope(self.positive_shares, positive - b, top_positive - b)
             excess = rise - fall
             rate = rise_rate + fall_rate
             # the second derivative is no larger than the first: a step below 1e-8 leaves an error
@@ -238,7 +238,7 @@ class LogisticIntercept(TwoClasses):
         return _bracketed(newton, start, self.odds - highest, self.odds - lowest)
 
 
-def _log_pull(weights: Array, margin: Array, top: float) -> tuple[float, float]:
+def _log_slope(weights: Array, margin: Array, top: float) -> tuple[float, float]:
     """log sum_i w_i sigma(margin_i), and its derivative by a shift of the margins; `top` is the
     largest of them.
     """

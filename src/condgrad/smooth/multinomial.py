@@ -220,9 +220,9 @@ class MultinomialEvaluation(EvaluationOfImage):
             h.has_intercept
         ):  # a mean makes no difference then, and a large one would leave no digits of the rest
             rows = rows - (rows @ (h.weights / total(h.weights)))[:, None]
-        pulls = by_class[labels] * rows
-        weighted = pulls * h.weights
-        H = -(weighted @ pulls.T)
+        M = by_class[labels] * rows
+        weighted = M * h.weights
+        H = -(weighted @ M.T)
         coupling = -(weighted @ shares)
         for label in range(classes):
             own = np.flatnonzero(labels == label)

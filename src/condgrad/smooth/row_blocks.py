@@ -33,7 +33,7 @@ from condgrad.memory import free_memory
 TREE = 8
 """The number of partial sums that are added up at a time."""
 SHARE_OF_MEMORY = 0.5
-"""Without a cluster, data are kept in memory only if they take at most this share of what is free.
+"""Without a cluster, data stay in memory only if they take at most this share of what is free.
 """
 ROWS_AT_ONCE = 1 << 13
 """A Gram matrix takes so many rows of a block at a time, so that no copy of the block is made."""
@@ -47,7 +47,7 @@ class RowBlocks:
     """The rows of a Dask array or dataframe, checked, in blocks that stay where they are.
 
     Blocks of no rows are left out. Without a cluster, blocks that would fill this machine's memory
-    are not kept but made anew for each pass over them.
+    are not stored but made anew for each pass over them.
     """
 
     units: Array | None = None
@@ -142,8 +142,8 @@ class RowBlocks:
 
     def transposed_times(self, theta: Array) -> Array:
         """K' theta in the wider of the two precisions; the sum over the blocks is in float64."""
-        (found,) = self.summed(_transposed_times, self.split(theta))
-        return self.inner(found).astype(np.result_type(self.dtype, theta.dtype), copy=False)
+        (whole,) = self.summed(_transposed_times, self.split(theta))
+        return self.inner(whole).astype(np.result_type(self.dtype, theta.dtype), copy=False)
 
     def weighted_gram(self, w: Array, chosen: Array) -> tuple[Array, Array]:
         """K_A' diag(w) K_A and K_A' w of some columns."""
@@ -312,8 +312,8 @@ def summed(
     """What `part` returns for each block of some bags, added up entry by entry, by the workers and
     in a tree.
     """
-    found = first.map(part, *others, **options)
-    return tuple(computed(found.reduction(_added, _added, split_every=TREE)))
+    parts = first.map(part, *others, **options)
+    return tuple(computed(parts.reduction(_added, _added, split_every=TREE)))
 
 
 def computed(values: Any) -> Any:

@@ -167,8 +167,8 @@ class Softmax:
         gram = host(weighted.reshape(count, -1) @ directions.reshape(count, -1).T)
         if not self.has_intercept:
             return gram
-        pulls = host(xp.sum(weighted, axis=1))
-        return gram - pulls @ self._inverse_curvature(shares) @ pulls.T
+        coupling = host(xp.sum(weighted, axis=1))
+        return gram - coupling @ self._inverse_curvature(shares) @ coupling.T
 
 
 class SoftmaxAt:

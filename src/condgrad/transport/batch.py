@@ -330,7 +330,7 @@ class MixedBatch:
         return self._only([j]).described(0)
 
     def turned(self) -> tuple[MixedBatch, list[bool]]:
-        """The problems with no more columns than rows, and which of them were turned for it."""
+        """The problems with no more columns than rows, and which of them were transposed for it."""
         wide = [C.shape[1] > C.shape[0] for C in self.C]
         sides = list(zip(self.a, self.b, wide, strict=True))
         return MixedBatch(

@@ -270,7 +270,7 @@ class ColorSpline:
     """
 
     center: Any
-    unit: float
+    spread: float
     knots: Any
     constant: Any
     linear: Any
@@ -280,17 +280,17 @@ class ColorSpline:
     def through(cls, X: Any, Y: Any, rng: np.random.Generator) -> ColorSpline:
         """The spline for colours X that move to Y, a row each."""
         center = X.mean(axis=0)
-        unit = math.sqrt(float(X.var(axis=0).sum()))
-        unit = unit if unit > NEXT_TO_NOTHING else 1.0
-        Z = (X - center) / unit
+        spread = math.sqrt(float(X.var(axis=0).sum()))
+        spread = spread if spread > NEXT_TO_NOTHING else 1.0
+        Z = (X - center) / spread
         distinct = np.unique(Z, axis=0)
         knots = distinct[np.sort(rng.permutation(len(distinct))[:KNOTS])]
         # coefficients that are orthogonal to affine functions, in a basis where the energy is the
         # sum of squares
         free = null_space(np.column_stack([np.ones(len(knots)), knots]).T)
         energy, modes = np.linalg.eigh(-free.T @ cdist(knots, knots) @ free)
-        kept = energy > 1e-10 * max(energy.max(initial=0.0), 1e-300)
-        basis = free @ (modes[:, kept] / np.sqrt(energy[kept]))
+        bending = energy > 1e-10 * max(energy.max(initial=0.0), 1e-300)
+        basis = free @ (modes[:, bending] / np.sqrt(energy[bending]))
         count = basis.shape[1]
         design = np.column_stack([np.ones(len(Z)), Z, -cdist(Z, knots) @ basis])
         affine = 1 + CHANNELS
@@ -298,10 +298,10 @@ class ColorSpline:
         penalties = np.sqrt(len(Z) * weights)
         wanted = np.vstack([Y, np.zeros((affine + count, CHANNELS))])
         fitted, *_ = np.linalg.lstsq(np.vstack([design, np.diag(penalties)]), wanted, rcond=None)
-        return cls(center, unit, knots, fitted[0], fitted[1:affine], basis @ fitted[affine:])
+        return cls(center, spread, knots, fitted[0], fitted[1:affine], basis @ fitted[affine:])
 
     def __call__(self, X: Any) -> Any:
-        Z = (X - self.center) / self.unit
+        Z = (X - self.center) / self.spread
         return self.constant + Z @ self.linear - cdist(Z, self.knots) @ self.bends
 
 
@@ -311,9 +311,9 @@ def _stretch(moved: Any, palette: Any) -> tuple[Any, Any]:
     """
     spread = moved.std(axis=0)
     wanted = palette.std(axis=0)
-    known = spread > NEXT_TO_NOTHING
+    varies = spread > NEXT_TO_NOTHING
     return moved.mean(axis=0), np.where(
-        known, np.clip(wanted / np.where(known, spread, 1.0), 1.0, VIVID), 1.0
+        varies, np.clip(wanted / np.where(varies, spread, 1.0), 1.0, VIVID), 1.0
     )
 
 

@@ -87,8 +87,8 @@ class Usable:
         """One plan on the usable pairs."""
         mass_a = np.bincount(self.row_class, self.a, len(self.pairs))
         mass_b = np.bincount(self.column_class, self.b, self.pairs.shape[1])
-        shares = self.class_plan / _or_one(mass_a)[:, None] / _or_one(mass_b)[None, :]
-        plan = shares[self.row_class][:, self.column_class]
+        densities = self.class_plan / _or_one(mass_a)[:, None] / _or_one(mass_b)[None, :]
+        plan = densities[self.row_class][:, self.column_class]
         plan *= self.a[:, None]
         plan *= self.b[None, :]
         return plan

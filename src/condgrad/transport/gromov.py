@@ -224,8 +224,8 @@ def gromov(
     --------
     >>> import numpy as np, condgrad as cg
     >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 3.0]])
-    >>> turned = X[[2, 0, 1]] @ np.array([[0.0, 1.0], [-1.0, 0.0]])
-    >>> C1, C2 = (np.linalg.norm(Z[:, None] - Z[None], axis=2) for Z in (X, turned))
+    >>> rotated = X[[2, 0, 1]] @ np.array([[0.0, 1.0], [-1.0, 0.0]])
+    >>> C1, C2 = (np.linalg.norm(Z[:, None] - Z[None], axis=2) for Z in (X, rotated))
     >>> q = cg.transport.gromov(C1, C2)
     >>> (3.0 * q.plan).round(6).tolist()
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]

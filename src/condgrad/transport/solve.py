@@ -208,7 +208,7 @@ class TransportResult(AnswerOfRun):
 
 
 def beside(name: str, values: Any, like: Array, *, ndim: int) -> Array:
-    """A user's array in the library and on the device of the problem. Its precision is kept."""
+    """A user's array in the library and on the device of the problem. Its precision stays."""
     values = floating(name, values, ndim=ndim)
     if is_torch(like):
         return namespace(like).asarray(values, device=like.device)
@@ -483,10 +483,10 @@ def _avoiding(cost: Any, a: Any, b: Any, entropy: float, streamed: bool) -> Avoi
     if isinstance(cost, PointCost):
         if not isinstance(cost, BlockCost):
             return None
-        found = allowed_by(cost)
-        if found is None:
+        pairs = allowed_by(cost)
+        if pairs is None:
             return None
-        allowed, highest, lowest = found
+        allowed, highest, lowest = pairs
         given = cost if streamed else cost.dense()
         kind = double(cost.Xs)
     else:

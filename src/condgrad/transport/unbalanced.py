@@ -522,11 +522,11 @@ class RelaxedProblem(EntropyPath):
         exponent = (v[None, :] - self.C) / e + self.log_share[None, :]
         G, log_sums = normalised_rows(exponent, xp.ones_like(self.a))
         u = -log_sums / (1.0 / e + 1.0 / self.for_a)
-        price_a, kept = self._price(u, self.for_a)
-        rows = self.a * kept  # what G sums to at the best u
+        price_a, factor = self._price(u, self.for_a)
+        rows = self.a * factor  # what G sums to at the best u
         G *= rows[:, None]
         columns = xp.sum(G, axis=0)
-        price_b, kept = self._price(v, self.for_b)
+        price_b, factor = self._price(v, self.for_b)
         carried = total(G)
         reference = total(self.reference)
         dual = dot(self.a, price_a) + dot(self.b, price_b) - e * (carried - reference)
@@ -544,7 +544,7 @@ class RelaxedProblem(EntropyPath):
             + carried * exponents
         )
         magnitude += dot(rows, size(u)) + dot(columns, size(v))
-        return RelaxedPoint(u, v, e, G, rows, columns, self.b * kept, dual, magnitude)
+        return RelaxedPoint(u, v, e, G, rows, columns, self.b * factor, dual, magnitude)
 
     def _price(self, u: Array, penalty: float) -> tuple[Array, Array]:
         """phi(u) and its derivative, both cut off where they would overflow."""

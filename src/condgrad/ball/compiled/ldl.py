@@ -24,10 +24,10 @@ matrices.
 @compiled
 def inner(x: Array, y: Array) -> float:
     """<x, y>."""
-    found = 0.0
+    total = 0.0
     for i in range(x.shape[0]):
-        found += x[i] * y[i]
-    return found
+        total += x[i] * y[i]
+    return total
 
 
 @compiled
@@ -40,10 +40,10 @@ def add_multiple(y: Array, a: float, x: Array) -> None:
 @compiled
 def norm(x: Array) -> float:
     """|x|_1."""
-    found = 0.0
+    total = 0.0
     for j in range(x.shape[0]):
-        found += abs(x[j])
-    return found
+        total += abs(x[j])
+    return total
 
 
 @compiled_exactly

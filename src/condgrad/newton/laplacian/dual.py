@@ -39,7 +39,7 @@ from condgrad.certificate import Terms
 from condgrad.kernels.streamed import compact_order
 from condgrad.newton.ascent import Ascent, AscentProgress, DualModel, Primal
 from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_potential
-from condgrad.newton.laplacian.centred import CentredLaplacian, turned
+from condgrad.newton.laplacian.centred import CentredLaplacian, rotated
 from condgrad.newton.laplacian.hessian import Hessian, second_moments
 from condgrad.newton.laplacian.moments import DualVariables, DualVector
 from condgrad.newton.laplacian.plans import (
@@ -118,7 +118,7 @@ in another way.
 
 
 class Support(NamedTuple):
-    """The points that carry weight, turned so that there are no more columns than rows."""
+    """The points that carry weight, transposed so that there are no more columns than rows."""
 
     shape: tuple[int, int]
     rows: Array
@@ -201,7 +201,7 @@ class EntropicLaplacian(EntropicPath):
             if core is not None and laplacian is not None:
                 in_P = folded(core, laplacian.Xt - self.centred.mean_t[None, :])
                 if in_P is not None:  # a cost that is linear in P needs no factors of its own
-                    self.cost_in_P = turned(in_P[0], self.centred.axes_t)
+                    self.cost_in_P = rotated(in_P[0], self.centred.axes_t)
                     self.U = self.U + self.cost_in_P
                     self.row_cost = self.row_cost + in_P[1]
                     self.constant += dot(a, in_P[1])
@@ -565,8 +565,8 @@ class EntropicLaplacian(EntropicPath):
             terms.append(given)
             size += given.value_size(given)
         f_here = SumEvaluation((1.0,) * len(terms), terms)
-        found = Terms.at(plan, f_here, Entropy(self.entropy, on=self.polytope), entropy_term)
-        return Primal(plan if self.support is None else self.support.whole(plan), found, size)
+        at_plan = Terms.at(plan, f_here, Entropy(self.entropy, on=self.polytope), entropy_term)
+        return Primal(plan if self.support is None else self.support.whole(plan), at_plan, size)
 
     def _origin(self, point: PlanPoint) -> Linearisation:
         """A dual point in the coordinates of the user, with the potentials of the cost as it was
@@ -739,7 +739,7 @@ class PlanPoint:
     @property
     def exact(self) -> PlanPoint:
         """The same with all sums in float64, as a plan of exact marginals needs them."""
-        # not kept where it is the point itself: one that refers to itself would hold its plan for
+        # not stored where it is the point itself: one that refers to itself would hold its plan for
         # long
         return self if self.plan.precision == self._sums[1] == "float64" else self._in_float64
 
@@ -807,7 +807,7 @@ class PlanPoint:
         return self._transposed_times_Xs[:, 1 + self.model.Xs.shape[1] :]
 
     @cached_property
-    def _kept(self) -> tuple[Rounding, Array]:
+    def _rounding_and_moment(self) -> tuple[Rounding, Array]:
         """How S is rounded, and the moment P of what is kept of it."""
         model = self.model
         columns = self.columns
@@ -822,12 +822,12 @@ class PlanPoint:
     @property
     def rounding(self) -> Rounding:
         """How S becomes a plan of exact marginals."""
-        return self._kept[0]
+        return self._rounding_and_moment[0]
 
     @property
     def kept_moments(self) -> tuple[Array, Array]:
         """P and Q of what rounding keeps of S."""
-        return self._kept[1], self.rounding.kept[:, None] * self.S_Xs
+        return self._rounding_and_moment[1], self.rounding.kept[:, None] * self.S_Xs
 
     @cached_property
     def rounded_moments(self) -> tuple[Array, Array]:
