@@ -22,7 +22,7 @@ AXES = {
     "evaluations": "evaluations of f",
 }
 """What it is shown against."""
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+RUN_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 """Colours that most color-blind people can tell apart (Okabe and Ito)."""
 STYLES = ("-", "--", ":", "-.")
 
@@ -112,8 +112,8 @@ class Comparison:
             trace = result.trace
             bound = self.lower_bound if measure == "distance" else trace["lower_bound"]
             style = {
-                "color": COLORS[i % len(COLORS)],
-                "linestyle": STYLES[i // len(COLORS) % len(STYLES)],
+                "color": RUN_COLORS[i % len(RUN_COLORS)],
+                "linestyle": STYLES[i // len(RUN_COLORS) % len(STYLES)],
             }
             draw_distance(ax, trace[against], trace["best_value"], bound, label=name, **style)
         ax.set(xlabel=AXES[against], ylabel=MEASURES[measure], yscale="log")

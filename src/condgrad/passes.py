@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-COLUMNS = 32
+COLUMNS_A_PASS = 32
 OTHER = "other"
 """The name of passes whose purpose nobody has named."""
 
@@ -61,6 +61,6 @@ def note(columns: int = 1) -> None:
     """A product with so many columns was made."""
     count = _current.get()
     if count is not None:
-        made = max(1, math.ceil(columns / COLUMNS))
+        made = max(1, math.ceil(columns / COLUMNS_A_PASS))
         count.passes += made
         count.by_purpose[_purpose.get()] += made

@@ -33,13 +33,11 @@ from condgrad.arrays import (
     total,
 )
 from condgrad.kernels import streamed
-from condgrad.kernels.streamed import CentredColumns, Score
+from condgrad.kernels.streamed import DEVICE_TILE, TILE, CentredColumns, Score
 from condgrad.sets.marginals import kept_share
 
 FLOAT32_ROUNDING = 6e-8
 """The rounding unit of float32."""
-TILE, DEVICE_TILE = 1 << 17, 1 << 24
-"""The number of entries of a tile of a cost by blocks, on a CPU and on a GPU."""
 ENTRY_UNITS = 1.0
 """If many entries are summed, the logarithm of an entry is taken to be off by this many rounding
 units of its terms.

@@ -4,6 +4,7 @@ from condgrad.arrays.backend import (
     Array,
     Matrix,
     Space,
+    Tensor,
     Vector,
     copied,
     detached,
@@ -45,7 +46,7 @@ from condgrad.arrays.linear_algebra import (
     weighted_squares,
 )
 from condgrad.arrays.reductions import (
-    BLOCK,
+    ENTRIES_A_PASS,
     all_finite,
     at_least,
     combine,
@@ -67,10 +68,11 @@ from condgrad.arrays.reductions import (
 )
 
 __all__ = [
-    "BLOCK",
+    "ENTRIES_A_PASS",
     "Array",
     "Matrix",
     "Space",
+    "Tensor",
     "Vector",
     "all_finite",
     "at_least",

@@ -15,6 +15,8 @@ import scipy.sparse
 
 Array: TypeAlias = Any
 """A NumPy array or a torch tensor."""
+Tensor: TypeAlias = Any
+"""A torch tensor."""
 
 FLOAT64 = np.dtype(np.float64)
 """float64 as a dtype. Comparing with it takes a tenth of the time of comparing with the type."""

@@ -23,7 +23,7 @@ from condgrad.methods.certified_point import ObjectivePoint
 from condgrad.search.steps import Exact, SearchState
 from condgrad.sets import Simplex
 
-ROUGHLY = Exact(OPTIONS.short_step)
+SHORT_SEARCH = Exact(OPTIONS.short_step)
 """If F is not lower at the least point of a model, a point between is searched for this exactly."""
 
 
@@ -105,7 +105,7 @@ def lower_on_the_way(point: ObjectivePoint, end: ObjectivePoint) -> ObjectivePoi
     direction = (end.x - point.x)[None]
     here = point.f, point.g, 0, point.x, point.smooth
     state = SearchState(*here, [end.smooth], direction, point.value, 0.0)
-    between = point.moved(end, float(ROUGHLY(state)[0]))
+    between = point.moved(end, float(SHORT_SEARCH(state)[0]))
     if between.value < point.value:
         return between
     rounding = precision(point.x) * point.terms.size

@@ -118,7 +118,7 @@ class Follower:
             bool(on.nonnegative),
             SHARE_OF_TOLERANCE * tol,
             NULL_SHARE * abs(null.value),
-            min(along_path.ROUNDS, max_iter),
+            min(along_path.MOST_ROUNDS, max_iter),
         )
         self.at_once = max(1, AT_ONCE // f.K.size)
         slope = null.gradient

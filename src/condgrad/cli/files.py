@@ -78,7 +78,7 @@ SPARSE_PARTS = (
     "_is_array",
 )  # SciPy's
 LABEL = "label"  # how the first number of a libsvm line is called
-MOST_COLUMNS = 10_000_000  # a larger index in a sparse file is taken for a slip
+LARGEST_INDEX = 10_000_000  # a larger index in a sparse file is taken for a slip
 TEXT_IN_MEMORY = (
     12  # how many times the size of a text its cells take in memory while they are strings
 )
@@ -580,8 +580,8 @@ def _array_table(path: Path, array: Any, others: Mapping[str, Any]) -> Table:
     require(0 not in array.shape, f"{path} is empty, of shape {shape}: give one or more rows")
     last = 0 if array.ndim == 1 else array.shape[1] - 1
     require(
-        last < MOST_COLUMNS,
-        f"{path} has the feature index {last}, beyond the largest allowed, {MOST_COLUMNS}",
+        last < LARGEST_INDEX,
+        f"{path} has the feature index {last}, beyond the largest allowed, {LARGEST_INDEX}",
     )
     names = tuple(map(str, range(array.shape[1] if array.ndim == 2 else 1)))
     if sparse.issparse(array):

@@ -42,7 +42,7 @@ from condgrad.linear_model.model_file import FittedModel
 from condgrad.linear_model.path import ESTIMATORS
 from condgrad.smooth.row_blocks import RowBlocks
 
-PRODUCTS = (
+FIT_FILES = (
     "model.json",
     "coefficients.csv",
     "certificate.json",
@@ -50,8 +50,8 @@ PRODUCTS = (
     "report.txt",
     "cross_validation.csv",
 )
-CONSTRAINED = {loss: estimator.__name__ for loss, estimator in ESTIMATORS.items()}
-PENALISED = {
+CONSTRAINED_ESTIMATORS = {loss: estimator.__name__ for loss, estimator in ESTIMATORS.items()}
+PENALISED_ESTIMATORS = {
     "logistic": "LogisticRegression",
     "least-squares": "ElasticNet",
     "squared-hinge": "LinearSVC",
@@ -120,7 +120,12 @@ def fit(
     ] = None,
     loss: Annotated[
         str | None,
-        option("NAME", f"One of {', '.join(PENALISED)}.", "by the target", among=PENALISED),
+        option(
+            "NAME",
+            f"One of {', '.join(PENALISED_ESTIMATORS)}.",
+            "by the target",
+            among=PENALISED_ESTIMATORS,
+        ),
     ] = None,
     impute: Annotated[
         str | None,
@@ -285,9 +290,9 @@ def fit(
     with ExitStack() as stack:
         table = _opened(stack, data, header, row_id, scheduler)
         problem = training_data(table, roles, loss, impute)
-        folder = stack.enter_context(files.written_whole(out, PRODUCTS, read=[data]))
+        folder = stack.enter_context(files.written_whole(out, FIT_FILES, read=[data]))
         facts, text = _fitted(problem, settings, roles, folder)
-        written = [name for name in PRODUCTS if (folder / name).exists()]
+        written = [name for name in FIT_FILES if (folder / name).exists()]
     if as_json:
         report.print_json({**facts, "out": str(out)})
     else:
@@ -344,7 +349,7 @@ def requested(problem: TrainingData, settings: FitSettings, splitter: Any) -> Re
     """The call that the settings ask for: of a search where something is to be chosen."""
     labels = problem.loss in CLASSIFYING
     penalised = _is_penalised(settings, problem.loss)
-    name = (PENALISED if penalised else CONSTRAINED)[problem.loss]
+    name = (PENALISED_ESTIMATORS if penalised else CONSTRAINED_ESTIMATORS)[problem.loss]
     strength = ("C" if labels else "alpha") if penalised else "radius"
     other = "l1_ratio" if penalised else "ridge"
     _check_sizes(settings, problem.loss, strength, other)
@@ -369,10 +374,10 @@ def requested(problem: TrainingData, settings: FitSettings, splitter: Any) -> Re
 def _is_penalised(settings: FitSettings, loss: str) -> bool:
     """Whether a penalty is asked for, or implied by its numbers or by the loss."""
     numbers = (settings.alpha, settings.C, settings.l1_ratio)
-    implied = loss not in CONSTRAINED or any(each is not None for each in numbers)
+    implied = loss not in CONSTRAINED_ESTIMATORS or any(each is not None for each in numbers)
     require(
-        settings.form != "radius" or loss in CONSTRAINED,
-        f"--form radius is for {', '.join(CONSTRAINED)}; --loss {loss} has a penalty",
+        settings.form != "radius" or loss in CONSTRAINED_ESTIMATORS,
+        f"--form radius is for {', '.join(CONSTRAINED_ESTIMATORS)}; --loss {loss} has a penalty",
     )
     return settings.form == "penalty" or (settings.form is None and implied)
 

@@ -17,7 +17,7 @@ from condgrad.cli.report import BadInput, counted, require
 from condgrad.errors import listed
 from condgrad.linear_model.base import IMPUTATIONS
 from condgrad.linear_model.model_file import Naming
-from condgrad.smooth.row_blocks import RowBlocks
+from condgrad.smooth.row_blocks import CONSTANT, RowBlocks
 
 # the losses for targets of labels and of numbers, unless asked for
 LABELS = "logistic"
@@ -26,14 +26,13 @@ CLASSIFYING = (LABELS, "squared-hinge")
 DROP_ROWS = "drop-rows"
 DROP_COLUMNS = "drop-columns"
 MISSING_RULES = (*IMPUTATIONS, DROP_ROWS, DROP_COLUMNS)
-ADVICE = (
+FILL_OR_LEAVE_OUT = (
     f"fill in with --impute {' or '.join(IMPUTATIONS)}, leave out with --impute {DROP_ROWS} or {DROP_COLUMNS}, or name "
     "columns with --drop"
 )
-CONSTANT = 1e-12  # a column whose spread is below this share of its size differs by rounding alone
 # beyond these the squares of numbers leave the range of floats
-SMALLEST = 1e-100
-LARGEST = 1e100
+SMALLEST_CELL = 1e-100
+LARGEST_CELL = 1e100
 # whole numbers with at most so many values are taken for labels, unless --loss says otherwise
 MOST_COUNTED = 10
 ID_NAMES = re.compile(r"(.*[_ .-])?(id|patient|sample|subject|index|nr)", re.IGNORECASE)
@@ -95,7 +94,7 @@ def training_data(
         _check_weights(table, names["weights"], weights)
     used = np.arange(table.rows) if weights is None else np.flatnonzero(weights)
     notes: list[str] = []
-    X = table.features(features, holes=missing is not None, advice=ADVICE)
+    X = table.features(features, holes=missing is not None, advice=FILL_OR_LEAVE_OUT)
     if missing == DROP_ROWS and not isinstance(X, RowBlocks):
         used = _complete(table, used, X, [target, *names.values()], notes)
     if "offset" in names:
@@ -183,7 +182,7 @@ def _numbers(table: Table, name: str, role: str) -> Any:
 
 
 def _check_weights(table: Table, name: str, weights: Any) -> None:
-    for row in np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST)))[:1]:
+    for row in np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST_CELL)))[:1]:
         place = f"{table.source}, {table.where(row)} holds {weights[row]}"
         raise BadInput(f"--weights {name}: {place}; weights are finite numbers >= 0")
 
@@ -240,8 +239,8 @@ def _sizes(X: Any) -> Any:
 
 def _check_sizes(table: Table, names: Sequence[str], sizes: Any) -> None:
     """A sentence on the first column whose squares are no floats."""
-    for j in np.flatnonzero((sizes > LARGEST) | ((sizes < SMALLEST) & (sizes > 0.0)))[:1]:
-        allowed = f"sizes between {SMALLEST:g} and {LARGEST:g} are allowed"
+    for j in np.flatnonzero((sizes > LARGEST_CELL) | ((sizes < SMALLEST_CELL) & (sizes > 0.0)))[:1]:
+        allowed = f"sizes between {SMALLEST_CELL:g} and {LARGEST_CELL:g} are allowed"
         advice = "choose another unit, or leave the column out with --drop"
         raise BadInput(
             f"{table.source}: column {names[j]!r} reaches {sizes[j]:g}; {allowed}: {advice}"

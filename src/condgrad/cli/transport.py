@@ -19,13 +19,20 @@ from condgrad.rounding import SAME_MASS
 from condgrad.transport import GroupLasso, Laplacian, TransportResult, solve
 from condgrad.transport.regularizers import Regularizer
 
-PRODUCTS = ("plan.npy", "plan.csv", "mapped.csv", "certificate.json", "trace.csv", "picture.png")
+TRANSPORT_FILES = (
+    "plan.npy",
+    "plan.csv",
+    "mapped.csv",
+    "certificate.json",
+    "trace.csv",
+    "picture.png",
+)
 ENTRIES_IN_CSV = 50_000  # a plan up to this size is written as a table too, for spreadsheets
 # the default entropy, as a share of the median cost: plans stay sharp and are found in seconds
 ENTROPY_SHARE = 0.02
-LARGEST = 1e300  # beyond this, sums of costs leave the range of floats
+LARGEST_COST = 1e300  # beyond this, sums of costs leave the range of floats
 METRICS = ("sqeuclidean", "euclidean", "cityblock", "chebyshev", "cosine")
-METHODS = ("auto", "newton", "cgs", "cg")
+TRANSPORT_METHODS = ("auto", "newton", "cgs", "cg")
 FEWER = "give fewer points, a random sample of each cloud for example"
 
 
@@ -72,8 +79,8 @@ def transport(
     tol: report.Tolerance = 1e-6,
     time_limit: Annotated[float | None, weight("Stop after this time.", metavar="SECONDS")] = None,
     method: Annotated[
-        str, option("NAME", f"One of {', '.join(METHODS)}.", among=METHODS)
-    ] = METHODS[0],
+        str, option("NAME", f"One of {', '.join(TRANSPORT_METHODS)}.", among=TRANSPORT_METHODS)
+    ] = TRANSPORT_METHODS[0],
     out: files.ResultFolder = Path("condgrad-transport"),
     no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw nothing.")] = False,
     as_json: report.AsJson = False,
@@ -130,7 +137,7 @@ def transport(
         "laplacian": laplacian, "groups": groups, "tol": tol, "time_limit": time_limit,
     }  # fmt: skip
     with files.written_whole(
-        out, PRODUCTS, read=[files.file_of(path) for path in inputs.values()]
+        out, TRANSPORT_FILES, read=[files.file_of(path) for path in inputs.values()]
     ) as folder:
         answer = solve(
             costs, a, b, entropy=strength, regularizers=regularizers, method=method, tol=tol, time_limit=time_limit,
@@ -194,7 +201,7 @@ def _distances(clouds: Sequence[Table], points: Sequence[Any], metric: str) -> A
     files.require_memory_for_plan(len(points[0]), len(points[1]), FEWER)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         costs = cdist(*points, metric=metric)
-    for worst in np.argwhere(~(costs <= LARGEST))[:1]:
+    for worst in np.argwhere(~(costs <= LARGEST_COST))[:1]:
         ends = " to ".join(
             f"{cloud.where(row)} of {cloud.source}"
             for cloud, row in zip(clouds, worst, strict=True)
@@ -215,8 +222,8 @@ def _given_costs(path: Path, clouds: Sequence[Table], header: bool | None) -> An
             f"{path} has {size} {what} and {cloud.source} has {cloud.rows} points: {rule}",
         )
     require(
-        np.abs(costs).max() <= LARGEST,
-        f"{path} holds costs beyond {LARGEST:g}: choose a larger unit",
+        np.abs(costs).max() <= LARGEST_COST,
+        f"{path} holds costs beyond {LARGEST_COST:g}: choose a larger unit",
     )
     return costs
 

@@ -13,7 +13,7 @@ from condgrad.arrays import namespace
 from condgrad.arrays.inputs import floating
 from condgrad.transport.gromov import GromovResult, gromov
 
-LOSSES = {"square_loss": "square", "kl_loss": "kl"}
+POT_LOSSES = {"square_loss": "square", "kl_loss": "kl"}
 P = ParamSpec("P")
 
 
@@ -404,11 +404,11 @@ def _solved(
     """POT's objective from POT's start: alpha goes into the numbers within the spaces, so that
     values are POT's.
     """
-    if loss_fun not in LOSSES:
+    if loss_fun not in POT_LOSSES:
         raise ValueError(
-            f"loss_fun must be one of {', '.join(map(repr, LOSSES))}, got {loss_fun!r}"
+            f"loss_fun must be one of {', '.join(map(repr, POT_LOSSES))}, got {loss_fun!r}"
         )
-    loss = LOSSES[loss_fun]
+    loss = POT_LOSSES[loss_fun]
     if not 0.0 <= _checks.number("alpha", alpha) <= 1.0:
         raise ValueError(f"alpha must be from 0 to 1, got {alpha!r}")
     # the square loss is of degree two, the other one of degree one

@@ -26,7 +26,8 @@ import numpy as np
 
 from condgrad.arrays import Array, host, is_torch
 from condgrad.kernels.compiling import compiled, compiled_in_place, entry_point
-from condgrad.kernels.elementary import LN2, LOG2E, power_of_2, times_its_log
+from condgrad.kernels.elementary import power_of_2, times_its_log
+from condgrad.kernels.streamed import LN2, LOG2E
 
 if TYPE_CHECKING:
     from condgrad.kernels.streamed import Score
@@ -43,7 +44,7 @@ ROWS, COLUMNS, RANKS = 64, 256, 64
 """A tile of the score, and how much of a long inner product is added to it at a time: each fits in
 a core's cache.
 """
-SMALL = 1 << 19
+PAIRS_OF_ONE_THREAD = 1 << 19
 """Up to this many pairs take about a millisecond. They are not worth a second thread."""
 TASKS = 8
 """The number of pieces of work for each thread. With several pieces, a slow one does not keep the
@@ -354,7 +355,7 @@ def over_rows(work: Callable[[slice], None], n: int, pairs: int) -> None:
     Python's threads, since compiled code lets go of the interpreter: a call from several threads or
     after a fork is safe, which is not true of all of numba's own threading layers.
     """
-    count = threads() if pairs > SMALL else 1
+    count = threads() if pairs > PAIRS_OF_ONE_THREAD else 1
     if count == 1:
         work(slice(0, n))
         return

@@ -29,8 +29,8 @@ from condgrad.smooth.composite import LossOfMatrix
 from condgrad.smooth.free_columns import NamedColumns
 from condgrad.smooth.row_blocks import RowBlocks, as_array
 
-FORMATS = ("csr", "csc")
-PRECISIONS = (np.float64, np.float32)
+SPARSE_FORMATS = ("csr", "csc")
+DTYPES = (np.float64, np.float32)
 IMPUTATIONS = ("median", "mean")
 
 
@@ -83,7 +83,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
     def _allowed(self) -> dict[str, Any]:
         """What scikit-learn's checks are to let through."""
         finite = True if self.impute is None else "allow-nan"
-        return {"accept_sparse": FORMATS, "dtype": PRECISIONS, "ensure_all_finite": finite}
+        return {"accept_sparse": SPARSE_FORMATS, "dtype": DTYPES, "ensure_all_finite": finite}
 
     def _blocks(self, X: Any) -> RowBlocks:
         """The blocks of Dask's data, whose features are noted as scikit-learn does."""

@@ -19,9 +19,9 @@ from sklearn.base import is_classifier
 
 from condgrad.errors import listed
 
-FORMAT = "condgrad linear model"
+MODEL_FORMAT = "condgrad linear model"
 VERSION = 3
-PRECISIONS = ("float64", "float32")
+STORED_PRECISIONS = ("float64", "float32")
 PARAMETERS = (
     "radius", "ridge", "alpha", "C", "l1_ratio", "penalty", "loss", "delta", "fit_intercept", "standardize",
     "penalty_factors", "impute", "positive", "groups", "multi_class", "class_weight", "tol", "max_iter", "method",
@@ -278,7 +278,7 @@ class FittedModel:
             unfinished.unlink(missing_ok=True)
 
     def json(self) -> str:
-        fields = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        fields = {"format": MODEL_FORMAT, "version": VERSION, **asdict(self)}
         return json.dumps(fields, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -353,7 +353,7 @@ def parsed(content: bytes) -> FittedModel:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"Invalid JSON: {str(error).splitlines()[0]}") from None
     _require(isinstance(fields, dict), "the file must hold an object with named fields")
-    for name, expected in (("format", FORMAT), ("version", VERSION)):
+    for name, expected in (("format", MODEL_FORMAT), ("version", VERSION)):
         _require(name in fields, f"{name}: the field is missing")
         same = type(fields[name]) is type(expected) and fields[name] == expected
         _require(same, f"{name} must be {expected!r}, got {_short(fields[name])}")
@@ -456,7 +456,7 @@ FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "features": _entries(_text),
     "coef": _entries(_entries(_number)),
     "intercept": _entries(_number),
-    "precision": _among(lambda: PRECISIONS),
+    "precision": _among(lambda: STORED_PRECISIONS),
     "proof": _proof,
     "fill_values": _or_none(_entries(_number)),
     "target": _or_none(_text),

@@ -25,7 +25,7 @@ from condgrad.smooth.composite import LossOfMatrix, is_at_hand
 if TYPE_CHECKING:
     from condgrad.linear_model.solver import Fit
 
-BLOCK = 2048
+SAMPLES_TOGETHER = 2048
 """So many samples are added to R at a time. It takes a third of the time of all samples at once,
 and needs no copy of the data. With 512 or 8192 it takes up to a quarter longer.
 """
@@ -63,8 +63,8 @@ class Triangle:
             centers = np.append(shares @ K, dot(shares, y))
         roots = np.sqrt(weights)
         R: Array = np.empty((0, n + 1))
-        for begin in range(0, m, BLOCK):
-            some = slice(begin, begin + BLOCK)
+        for begin in range(0, m, SAMPLES_TOGETHER):
+            some = slice(begin, begin + SAMPLES_TOGETHER)
             rows = roots[some, None] * (np.column_stack([K[some], y[some]]) - centers)
             R = np.linalg.qr(np.concatenate([R, rows]), mode="r")
         if not np.isfinite(R).all():

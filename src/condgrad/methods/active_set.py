@@ -35,7 +35,7 @@ from condgrad.simple import Zero
 
 GONE = 1e-15
 """A vertex leaves the mixture if its weight is at most this."""
-ENOUGH = 0.5
+PROMISING = 0.5
 """The oracle is not called if a pair of known vertices promises at least this part of the last gap.
 """
 
@@ -138,7 +138,7 @@ class ActiveSetCG:
             worst = int(np.argmax(slopes))
             best = int(np.argmin(slopes))
             bound = -math.inf
-            if self.lazy and slopes[worst] - slopes[best] >= ENOUGH * promised:
+            if self.lazy and slopes[worst] - slopes[best] >= PROMISING * promised:
                 to = best
             else:
                 plane = linearised(f, g, here, c, x=x, g_size=0.0, value=here.value)

@@ -26,7 +26,7 @@ from condgrad.sets.barrier import (
     MOST_ENTRIES,
     OUTSIDE,
     SAME_ROWS,
-    SHORTEST,
+    SHORTEST_INSIDE,
     Equations,
     Inequalities,
     InnerPoint,
@@ -43,10 +43,10 @@ from condgrad.smooth.folding import Folded
 from condgrad.smooth.intercept import less_projection, orthonormal
 from condgrad.structure import LossOnPolytope
 
-LARGEST = 2000
+MOST_DENSE_ROWS = 2000
 """The method is not used if its dense factors would have more rows: each step would take a second.
 """
-SMALL = 200
+WHOLE_UP_TO = 200
 """Up to this many coordinates, one dense matrix of all coordinates is factored. A problem of 50
 assets takes half of the time that way."""
 MOST_ON_FACE = 300
@@ -95,7 +95,7 @@ class InteriorNewton:
         m, n = K.shape
         long_rows = m - int(np.count_nonzero(has_few(K if is_dense(K) else K.tocsr())))
         rows = long_rows + on.inside.count_of_long_rows
-        if min(n, rows) > LARGEST or rows * n > MOST_ENTRIES:
+        if min(n, rows) > MOST_DENSE_ROWS or rows * n > MOST_ENTRIES:
             raise MissingAbility(f"{f!r} on {on!r} would need dense factors that are too large")
         return cls(f, problem.g, problem.loss)
 
@@ -177,7 +177,7 @@ class InteriorPath:
         equations = self._equations()
         ahead = None if equations is None else equations.step(residual, -at.s * at.z)
         if equations is None or ahead is None or not equations.has_digits:
-            if not self.whole and len(at.v) <= LARGEST and not deadline.passed():
+            if not self.whole and len(at.v) <= MOST_DENSE_ROWS and not deadline.passed():
                 self.whole = True
                 self.system = None
                 return self.go_on()
@@ -238,7 +238,7 @@ class InteriorPath:
     def _taken(self, step: Step, goal: float) -> float:
         """Halve the step until F plus the barrier falls, go there, and return how far that is."""
         longest = step.longest(self.at)
-        if longest <= SHORTEST:
+        if longest <= SHORTEST_INSIDE:
             return 0.0
 
         def attempt(share: float) -> tuple[InnerPoint, ObjectivePoint] | None:
@@ -251,7 +251,7 @@ class InteriorPath:
             falls = self.hessian.is_constant or self._falls(point, there, step, length, goal)
             return (there, point) if falls else None
 
-        found = backtrack(attempt, shortest=SHORTEST / longest)
+        found = backtrack(attempt, shortest=SHORTEST_INSIDE / longest)
         if found is None:
             return 0.0
         share, (self.at, self.point) = found
@@ -298,7 +298,7 @@ class HessianOfLoss:
         the other.
         """
         n = len(on.lower)
-        return n <= SMALL or len(self.many) + on.count_of_long_rows >= n
+        return n <= WHOLE_UP_TO or len(self.many) + on.count_of_long_rows >= n
 
     def at(self, point: ObjectivePoint, divisor: float) -> SquaredRows:
         """Of F over the divisor."""

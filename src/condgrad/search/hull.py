@@ -15,7 +15,7 @@ from condgrad.rounding import LIFT, SAME_POINTS
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 from condgrad.search.restriction import LocalModel, Restriction
 
-SHORTEST = 1e-12
+SHORTEST_FRACTION = 1e-12
 """The shortest fraction of a Newton step that is tried."""
 
 
@@ -46,7 +46,8 @@ def minimize_over_hull(
         if promise <= tolerance * first:
             break
         found = backtrack(
-            _lower_point(F, a, direction, here.value + rounding, promise), shortest=SHORTEST
+            _lower_point(F, a, direction, here.value + rounding, promise),
+            shortest=SHORTEST_FRACTION,
         )
         if found is None:
             # where F is curved so sharply that rounding hides its fall, the point so far is as good

@@ -45,7 +45,7 @@ second or more. A linear program finds a point of such a set instead."""
 MOST_ENTRIES = 1 << 24
 """If the rows outside the sparse part have more entries in dense form, nothing is factored: they
 would have to be stored and multiplied in this form."""
-SHORTEST = 1e-8
+SHORTEST_INSIDE = 1e-8
 """A run ends if a step is shorter."""
 FEW_ENTRIES = 3
 """Rows with at most so many entries go to the sparse part: the risk of a single asset, or the
@@ -55,7 +55,7 @@ MOSTLY_ZERO = 0.1
 SAME_ROWS = 1e-14
 """This share of the largest diagonal entry is added to the diagonal, since equations may depend
 linearly on each other."""
-BLOCK = 1000
+ROWS_BETWEEN_CHECKS = 1000
 """How many rows are multiplied before the time limit is checked again."""
 DIGITS = 1e-10
 """A solution is exact enough if its residual is at most this share of the right-hand side."""
@@ -219,7 +219,7 @@ class Inequalities:
             except (np.linalg.LinAlgError, RuntimeError):
                 return None
             length = step.longest(at)
-            if not length > SHORTEST or deadline.passed():
+            if not length > SHORTEST_INSIDE or deadline.passed():
                 return None
             at = step.taken(at, length)
             is_central = length == 1.0 and float(np.abs(at.s * at.z - 1.0).max()) < 0.5
@@ -263,9 +263,12 @@ class System:
         """H as a dense matrix."""
         gram = self._few_squares.toarray()
         many = self.H.many
-        for first in range(0, len(many), BLOCK):
+        for first in range(0, len(many), ROWS_BETWEEN_CHECKS):
             deadline.check()
-            gram += many[first : first + BLOCK].T @ many[first : first + BLOCK]
+            gram += (
+                many[first : first + ROWS_BETWEEN_CHECKS].T
+                @ many[first : first + ROWS_BETWEEN_CHECKS]
+            )
         return gram
 
     def invert_first(self, ratios: Array) -> Callable[[Array], Array]:

@@ -36,12 +36,12 @@ THIN = 1e-6
 """If no point has all its slacks above this, in the unit of the set, the set may be empty: then a
 proof of that is looked for. HiGHS' own tolerances are a tenth of it.
 """
-FAR = 2.0
+FAR_ROW = 2.0
 """A row is dropped if its right-hand side is at least this many times the sum of its largest terms:
 no point within the bounds comes near it.
 """
 FREE = (-math.inf, math.inf)
-EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+HIGHS_TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 """The smallest tolerances that HiGHS takes. With its default, 1e-7, it may find a point of an empty
 set, if this point misses the constraints by less."""
 
@@ -123,7 +123,7 @@ class Polytope(Set):
         They exclude nothing, and would make the unit of the set too large.
         """
         farthest = np.maximum(np.abs(self.lower), np.abs(self.upper))
-        is_near = ~(self.b_ub >= FAR * (abs(self.A_ub) @ farthest))
+        is_near = ~(self.b_ub >= FAR_ROW * (abs(self.A_ub) @ farthest))
         if not is_near.all():
             self.A_ub = self.A_ub[is_near]
             self.b_ub = self.b_ub[is_near]
@@ -476,7 +476,7 @@ def _solved_program(costs: Any, **constraints: Any) -> Any:
     """
     from scipy.optimize import linprog
 
-    for options in (EXACT, {}):
+    for options in (HIGHS_TOLERANCES, {}):
         found = linprog(costs, options=options, **constraints)
         if found.x is not None:
             break

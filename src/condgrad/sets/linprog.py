@@ -108,7 +108,7 @@ def plan_of(x: Any, cost: Any) -> Any:
     return np.clip(x, 0.0, None).reshape(cost.shape)
 
 
-ENGINES: dict[str, Engine] = {
+LINPROG_ENGINES: dict[str, Engine] = {
     "auto": by_fastest,
     "emd": by_network_simplex,
     "highs": by_highs,

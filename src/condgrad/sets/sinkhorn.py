@@ -58,7 +58,7 @@ PATH_AFTER = 300
 a start that is not near, at an entropy of 1e-4 of the costs, 1000 passes were not enough, and the
 path took 300.
 """
-LONGEST_STEP = 3.0
+FARTHEST_SCALING = 3.0
 """A Newton step that changes the logarithm of a scaling by more than this is shortened to it."""
 
 
@@ -254,7 +254,7 @@ class Scaling(AcceleratedScaling):
         factor = cholesky(curvature, ridge=LIFT * float(xp.max(state.columns)))
         step = solve_cholesky(factor, self.b - state.columns)
         longest = float(xp.max(xp.abs(step)))
-        return step if longest <= LONGEST_STEP else step * (LONGEST_STEP / longest)
+        return step if longest <= FARTHEST_SCALING else step * (FARTHEST_SCALING / longest)
 
     @property
     def absorbed(self) -> Array:

@@ -17,7 +17,7 @@ from condgrad.arrays.inputs import floating
 from condgrad.problem import Answer, Set
 from condgrad.rounding import SAME_MASS
 from condgrad.sets import sinkhorn
-from condgrad.sets.linprog import ENGINES
+from condgrad.sets.linprog import LINPROG_ENGINES
 from condgrad.sets.marginals import Rescaled, kept_share
 
 
@@ -45,9 +45,9 @@ class Transport(Set):
     nonnegative = True
 
     def __init__(self, a: Any, b: Any, *, engine: str = "auto") -> None:
-        if engine not in ENGINES:
+        if engine not in LINPROG_ENGINES:
             raise ValueError(
-                f"engine must be one of {', '.join(map(repr, ENGINES))}, got {engine!r}"
+                f"engine must be one of {', '.join(map(repr, LINPROG_ENGINES))}, got {engine!r}"
             )
         self.engine = engine
         self.a = floating("a", a, ndim=1)
@@ -148,7 +148,7 @@ class Transport(Set):
         height = float(xp.max(reduced)) or 1.0
         a = like(self.a, c)
         b = like(self.b, c)
-        plan, u = ENGINES[self.engine](
+        plan, u = LINPROG_ENGINES[self.engine](
             host(reduced) / height, host(a) / self.mass, host(b) / self.mass
         )
         # rows without weight say nothing about the other potentials

@@ -44,10 +44,10 @@ from condgrad.arrays.inputs import each_entry_once
 from condgrad.problem import Smooth
 from condgrad.search.restriction import LocalModel, Quadratic, Restriction
 
-FINER = 2.0**-29
+DOUBLE_OVER_SINGLE = 2.0**-29
 """The rounding unit of float64 divided by that of float32."""
 
-FEW = 64
+SPARSE_ONE_IN = 64
 """If fewer than one in this many entries of x is not 0, only the norms of these columns are
 computed.
 """
@@ -207,7 +207,7 @@ class Composite(LossOfMatrix):
             if support.shape[0] == 0:
                 return 0.0
             if (
-                FEW * support.shape[0] < x.shape[0]
+                SPARSE_ONE_IN * support.shape[0] < x.shape[0]
             ):  # a sparse x needs the norms of a few columns only
                 return dot(norms_of_columns(some_columns(self.K, support)), np.abs(x[support]))
         return dot(self.column_norms, namespace(x).abs(x))
@@ -242,7 +242,7 @@ class Composite(LossOfMatrix):
         # The intercept is added in float64. And theta sums to 0 up to the rounding of float64, a
         # sum that is multiplied by how far the best intercept at the other point is from the one
         # here: no farther than the entries of K x are.
-        finer = 1.0 if unit <= sys.float_info.epsilon else FINER
+        finer = 1.0 if unit <= sys.float_info.epsilon else DOUBLE_OVER_SINGLE
         size = size + finer * (abs(intercept) + image_size + other_image_size) * theta_sum
         # residuals that are nothing but the rounding of the intercept have squares all the same
         slip = (value > 0.0) * sys.float_info.epsilon * abs(intercept)
@@ -459,7 +459,7 @@ class CompositeEvaluation(EvaluationOfImage):
             *here, other.image_size, unit=unit, curvature=self._curvature
         )
         if self.f.shift_size > 0.0:  # which is added in float64
-            finer = 1.0 if unit <= sys.float_info.epsilon else FINER
+            finer = 1.0 if unit <= sys.float_info.epsilon else DOUBLE_OVER_SINGLE
             size += finer * self.f.shift_size * self._sum_of_sizes
         if self.f.unpenalised is not None:
             amounts = float(np.linalg.norm(self.at_best.intercept[1:]))

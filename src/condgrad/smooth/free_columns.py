@@ -8,7 +8,6 @@ by a last Newton step of theta, and what that leaves is charged to the bound.
 from __future__ import annotations
 
 import math
-import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,17 +21,17 @@ from scipy.optimize import linprog
 from condgrad.arrays import Array, dot, double, is_torch, largest_size, total
 from condgrad.arrays.inputs import data_matrix
 from condgrad.errors import MissingAbility
+from condgrad.rounding import UNIT
 from condgrad.search.backtracking import ARMIJO_FRACTION
 from condgrad.smooth.composite import AtBestIntercept
 from condgrad.smooth.intercept import (
+    LAST_STEP,
     PASSES,
-    SETTLED,
     SETTLED_AT_KINKS,
     less_projection,
     orthonormal,
 )
 
-UNIT = sys.float_info.epsilon
 COLLINEAR = 1e-10
 """A column is dropped if what earlier columns do not explain is at most this share of its length.
 Its coefficient would have fewer digits than a float32 has.
@@ -43,14 +42,14 @@ FIRST_REACH = 10.0
 """The first Newton step moves the scores by at most this many widths of the loss. After each step
 that was not too long, four times as far is allowed.
 """
-GROWTH = 4.0
-NEARLY = 1e-5
+REACH_GROWTH = 4.0
+THETA_ALONE = 1e-5
 """If rounding hides whether the loss still falls, and a step moves the scores by at most this many
 widths of the loss, the step is taken by theta alone. The error of that is of third order.
 """
-ROUNDED = 32.0
+ROUNDED_RESIDUALS = 32.0
 """Residuals of at most this many rounding units of the scores count as rounding."""
-FLAT = 1e-6
+CURVED_ENOUGH = 1e-6
 """If the least curvature along the columns is more than this share of the mean over the samples, a
 minimum needs no further proof. If the classes are separated, rounding hides that the loss still
 falls, but not how flat it is.
@@ -244,12 +243,12 @@ class WithFreeColumns:
                 return self._corrected(here, d, move, curvatures), True
             there, is_whole = self._search(z, here, d)
             if there is None:
-                is_near = largest_size(move) <= NEARLY * self.plain.width
+                is_near = largest_size(move) <= THETA_ALONE * self.plain.width
                 if not is_near and not self._is_nothing(here.best.value, here, curvatures):
                     break
                 return self._corrected(here, d, move, curvatures), True
             here = there
-            reach *= GROWTH if is_whole else 1.0
+            reach *= REACH_GROWTH if is_whole else 1.0
         return self._as_best(here, here.best.theta, here.amounts), False
 
     def _start(self, z: Array, near: Any) -> Here:
@@ -295,7 +294,7 @@ class WithFreeColumns:
     def _is_settled(self, here: Here, move: Array) -> bool:
         """Whether a step is so short that its square is rounding, or none but rounding is left."""
         rounding = SETTLED_AT_KINKS * UNIT * here.size
-        settled = SETTLED * self.plain.width
+        settled = LAST_STEP * self.plain.width
         return largest_size(move) <= (
             min(settled, rounding) if self.plain.has_kinks else max(settled, rounding)
         )
@@ -321,7 +320,7 @@ class WithFreeColumns:
 
     def _is_nothing(self, value: float, here: Here, curvatures: Array) -> bool:
         """Whether a loss is no more than the rounding of the scores makes of 0."""
-        slip = ROUNDED * UNIT * here.size
+        slip = ROUNDED_RESIDUALS * UNIT * here.size
         return value <= 0.5 * total(curvatures) * slip * slip
 
     def _corrected(self, here: Here, d: Array, move: Array, curvatures: Array) -> AtBestIntercept:
@@ -332,7 +331,7 @@ class WithFreeColumns:
         """
         fall = -0.5 * dot(here.slope, d)
         value = here.best.value - fall
-        if self._is_nothing(value - NEARLY * fall, here, curvatures):
+        if self._is_nothing(value - THETA_ALONE * fall, here, curvatures):
             best = here.best._replace(value=0.0)
             return self._as_best(here._replace(best=best), 0.0 * best.theta, here.amounts)
         if self.plain.has_kinks:
@@ -363,7 +362,7 @@ class WithFreeColumns:
             directions = directions - (directions @ curvatures)[:, None] / total(curvatures)
         values = np.linalg.eigvalsh((directions * curvatures) @ directions.T)
         mean = total(curvatures) * float(self.weights.max()) / total(self.weights)
-        if is_settled and values[0] > FLAT * mean:
+        if is_settled and values[0] > CURVED_ENOUGH * mean:
             return
         used = self.weights > 0.0
         found = endless_direction(self.free[used], may_rise[used], may_fall[used])

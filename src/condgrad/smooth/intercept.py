@@ -14,14 +14,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from condgrad.arrays import Array, Matrix, at_least, dot, gram, namespace, total
+from condgrad.rounding import UNIT
 from condgrad.smooth.composite import AtBestIntercept
 
-UNIT = sys.float_info.epsilon
 NEAR_STEPS = 4
 """The largest number of Newton steps from a known intercept nearby. If they do not settle, the best
 intercept is found within a bracket.
 """
-SETTLED = 1e-9
+LAST_STEP = 1e-9
 """A Newton step is the last one if it is at most this many widths of the loss: its square is
 rounding.
 """
@@ -106,7 +106,7 @@ class WithIntercept:
         """By Newton's method on b from nearby, which mostly ends in two steps; None where it does
         not.
 
-        The third derivative of a loss is no larger than the second. So a step below `SETTLED`
+        The third derivative of a loss is no larger than the second. So a step below `LAST_STEP`
         leaves an error of its square, which is rounding; and theta is balanced by that step. Where
         the second derivative jumps, a step may lead past the margin of a sample, whose theta would
         get a sign that it cannot have: there Newton's method is exact once it knows which samples
@@ -123,7 +123,7 @@ class WithIntercept:
             ):  # far from its margins a loss has hardly any curvature
                 return None
             step = excess / mass
-            settled = SETTLED * self.loss.width
+            settled = LAST_STEP * self.loss.width
             if self.loss.has_kinks:
                 settled = min(
                     settled, SETTLED_AT_KINKS * UNIT * float(namespace(shifted).abs(shifted).max())

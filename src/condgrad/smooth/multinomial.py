@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -26,12 +25,11 @@ from condgrad.arrays import (
 )
 from condgrad.arrays.inputs import data_matrix
 from condgrad.problem import Floor
+from condgrad.rounding import UNIT
 from condgrad.smooth.composite import EvaluationOfImage, LossOfMatrix
 from condgrad.smooth.losses import sample_weights
 from condgrad.smooth.row_blocks import InBlocks, RowBlocks
 from condgrad.smooth.softmax import Softmax
-
-UNIT = sys.float_info.epsilon
 
 
 class Multinomial(LossOfMatrix):

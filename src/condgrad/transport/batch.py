@@ -76,13 +76,13 @@ LEAST_LIFT, LIFT_FALL = 1e-11, 0.1
 almost none between these. The share is at least the first number. It grows after a step that had to
 be cut, and is multiplied by the second number after a full step.
 """
-FARTHEST = 20.0
+FARTHEST_IN_BATCH = 20.0
 """A step moves a potential by at most this many entropies. Farther away the curvature says nothing.
 """
-SHORTEST = 1e-7
+STUCK_STEP = 1e-7
 """A shorter step counts as 0."""
-NUMBERS = ("value", "lower_bound", "scale")
-TRIES = 8
+NUMBER_FIELDS = ("value", "lower_bound", "scale")
+MOST_TRIES = 8
 """A problem counts as stalled after this many rounded plans that were not good enough."""
 
 
@@ -157,7 +157,7 @@ class BatchResult:
                 return tuple(itertools.compress(values, on_host))
             return values[chosen]
 
-        arrays = {name: of_each(getattr(self, name)) for name in ("plan", *NUMBERS, "u", "v")}
+        arrays = {name: of_each(getattr(self, name)) for name in ("plan", *NUMBER_FIELDS, "u", "v")}
         counts = self.iterations[on_host]
         return BatchResult(**arrays, iterations=counts, status=self.status[on_host])
 
@@ -380,7 +380,7 @@ class MixedBatch:
             of_all["plan"][j] = of_all["plan"][j][:n, :m]
             of_all["u"][j] = of_all["u"][j][:n]
             of_all["v"][j] = of_all["v"][j][:m]
-        numbers = {name: xp.stack(list(map(xp.asarray, of_all[name]))) for name in NUMBERS}
+        numbers = {name: xp.stack(list(map(xp.asarray, of_all[name]))) for name in NUMBER_FIELDS}
         arrays = {name: tuple(of_all[name]) for name in ("plan", "u", "v")}
         iterations = np.array(of_all["iterations"])
         status = np.array(of_all["status"], dtype=object)
@@ -683,7 +683,7 @@ def newton_direction(problems: Problems, point: Point, entropy: Array) -> Array:
     )
     right = entropy[:, None] * (b - point.columns) * by_column
     direction = xp.linalg.solve(matrix, right[:, :, None])[:, :, 0] * by_column
-    far = xp.max(xp.abs(direction), axis=1) / (FARTHEST * entropy)
+    far = xp.max(xp.abs(direction), axis=1) / (FARTHEST_IN_BATCH * entropy)
     return direction / xp.where(far > 1.0, far, 1.0)[:, None]
 
 
@@ -711,7 +711,7 @@ def ascend(problems: Problems, answers: BatchResult, tol: float, max_iter: int) 
         problems.v = xp.where(good[:, None], trial, problems.v)
         error = xp.sum(xp.abs(problems.b - point.columns), axis=1)
         last = problems.stage == 1.0
-        stuck = ~good & (problems.step < SHORTEST)
+        stuck = ~good & (problems.step < STUCK_STEP)
         cut = problems.step < 1.0
         lift = problems.lift * xp.where(cut, 1.0 / LIFT_FALL, LIFT_FALL)
         problems.lift = xp.where(good, xp.clip(lift, LEAST_LIFT, 1.0), problems.lift)
@@ -737,7 +737,7 @@ def ascend(problems: Problems, answers: BatchResult, tol: float, max_iter: int) 
             problems.aim[look] = 0.5 * error[look]
             problems.tries[look] += 1.0
             done[look] = certified
-            done = done | (look & (stuck | (problems.tries >= TRIES)))
+            done = done | (look & (stuck | (problems.tries >= MOST_TRIES)))
         ends = ~last & ((good & (error <= STAGE_ERROR * problems.mass)) | stuck)
         direction = newton_direction(problems, point, entropy)
         # the next stage starts where this one ends: its own direction is known once its dual is

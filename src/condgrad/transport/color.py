@@ -26,8 +26,9 @@ XYZ = np.array(
 """The matrix from linear sRGB to CIE XYZ, white D65."""
 WHITE = XYZ.sum(axis=1)
 CHANNELS = 3
-GAMMA, OFFSET, DARK, STEEP = 2.4, 0.055, 0.04045, 12.92
-"""sRGB: a power of `OFFSET` more than the value, below `DARK` a line of slope 1/`STEEP` instead."""
+SRGB_GAMMA, SRGB_OFFSET, SRGB_DARK, SRGB_SLOPE = 2.4, 0.055, 0.04045, 12.92
+"""sRGB: a power of `SRGB_OFFSET` more than the value, below `SRGB_DARK` a line of slope
+1/`SRGB_SLOPE` instead."""
 CUBE_FROM = 6.0 / 29.0
 """CIE Lab: cube roots, below this one their tangent instead."""
 TANGENT = 3.0 * CUBE_FROM * CUBE_FROM
@@ -72,7 +73,7 @@ EDGES = 0.05
 """
 NEXT_TO_NOTHING = 1e-6
 """A smaller spread of colours counts as none: nobody sees it, and rounding may have made it."""
-BLOCK = 1 << 18
+PIXELS_TOGETHER = 1 << 18
 """The number of pixels that are handled at a time."""
 
 
@@ -322,7 +323,10 @@ def _table(new_colors: Any, *, grey: bool) -> Any:
     axis = np.linspace(0.0, 1.0, CUBE)
     old = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, CHANNELS)
     lab = np.concatenate(
-        [new_colors(lab_of(old[begin : begin + BLOCK])) for begin in range(0, len(old), BLOCK)]
+        [
+            new_colors(lab_of(old[begin : begin + PIXELS_TOGETHER]))
+            for begin in range(0, len(old), PIXELS_TOGETHER)
+        ]
     )
     if grey:
         lab[:, 1:] = 0.0
@@ -388,8 +392,8 @@ def _edge_preserving(guide: Any, values: Any, radius: float) -> Any:
 
 def lab_of(srgb: Any) -> Any:
     """CIE Lab, in hundreds of its units, of sRGB values from 0 to 1."""
-    powers = ((srgb + OFFSET) / (1.0 + OFFSET)) ** GAMMA
-    linear = np.where(srgb <= DARK, srgb / STEEP, powers)
+    powers = ((srgb + SRGB_OFFSET) / (1.0 + SRGB_OFFSET)) ** SRGB_GAMMA
+    linear = np.where(srgb <= SRGB_DARK, srgb / SRGB_SLOPE, powers)
     t = (linear @ XYZ.T) / WHITE
     roots = np.cbrt(t)
     x, y, z = np.moveaxis(np.where(roots > CUBE_FROM, roots, t / TANGENT + TANGENT_FROM), -1, 0)
@@ -403,13 +407,13 @@ def srgb_of(lab: Any) -> Any:
     roots = np.stack([y + a / RED, y, y - b / BLUE], axis=-1)
     t = np.where(roots > CUBE_FROM, roots * roots * roots, TANGENT * (roots - TANGENT_FROM))
     linear = np.clip((t * WHITE) @ np.linalg.inv(XYZ).T, 0.0, 1.0)
-    powers = (1.0 + OFFSET) * linear ** (1.0 / GAMMA) - OFFSET
-    return np.where(linear <= DARK / STEEP, STEEP * linear, powers)
+    powers = (1.0 + SRGB_OFFSET) * linear ** (1.0 / SRGB_GAMMA) - SRGB_OFFSET
+    return np.where(linear <= SRGB_DARK / SRGB_SLOPE, SRGB_SLOPE * linear, powers)
 
 
 def _blocks(image: Any) -> Iterator[slice]:
     height, width = image.shape[:2]
-    step = max(1, BLOCK // width)
+    step = max(1, PIXELS_TOGETHER // width)
     return (slice(start, start + step) for start in range(0, height, step))
 
 

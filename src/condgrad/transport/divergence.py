@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from condgrad import _checks
-from condgrad.arrays import Array, double, is_torch
+from condgrad.arrays import Array, Tensor, double, is_torch
 from condgrad.arrays.inputs import floating
 from condgrad.transport.costs import SquaredEuclidean
-from condgrad.transport.loss import LossOptions, Tensor, differentiable
+from condgrad.transport.loss import LossOptions, differentiable
 from condgrad.transport.solve import TransportResult, beside, solve
 
 

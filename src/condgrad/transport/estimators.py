@@ -52,7 +52,7 @@ GROUPS = 0.3
 regulariser is this share of the spread of the cost.
 """
 
-BLOCK = 1 << 22
+DISTANCES_TOGETHER = 1 << 22
 """How many distances are in memory at a time if they need not be stored."""
 
 TENSOR_METRICS = {"euclidean": 2.0, "cityblock": 1.0, "chebyshev": math.inf}
@@ -463,9 +463,9 @@ def _squared_euclidean(
     if norm is not None:
         rows = slice(None)
         if (
-            norm == "median" and len(Xs) * len(Xt) > 4 * BLOCK
+            norm == "median" and len(Xs) * len(Xt) > 4 * DISTANCES_TOGETHER
         ):  # of every k-th source, where all pairs are too many
-            rows = slice(None, None, -(-len(Xs) * len(Xt) // (4 * BLOCK)))
+            rows = slice(None, None, -(-len(Xs) * len(Xt) // (4 * DISTANCES_TOGETHER)))
         blocks = (_distances(Xs[rows][some], Xt, "sqeuclidean") for some in _blocks(Xs[rows], Xt))
         size = (
             max(float(xp.max(C)) for C in blocks)
@@ -524,7 +524,7 @@ def _distances(Xs: Array, Xt: Array, metric: str) -> Array:
 
 def _blocks(X: Array, Y: Array) -> list[slice]:
     """Rows of X whose distances to all of Y are held at a time."""
-    step = max(1, BLOCK // len(Y))
+    step = max(1, DISTANCES_TOGETHER // len(Y))
     return [slice(begin, begin + step) for begin in range(0, len(X), step)]
 
 

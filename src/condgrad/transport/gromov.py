@@ -24,13 +24,13 @@ from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, Status
 from condgrad.rounding import membership_tolerance
 from condgrad.sets.streamed_transport import StreamedTransport
-from condgrad.smooth.gromov import LOSSES, GromovPoints, GromovWasserstein
+from condgrad.smooth.gromov import GROMOV_LOSSES, GromovPoints, GromovWasserstein
 from condgrad.transport.costs import PointCost, SquaredEuclidean
 from condgrad.transport.gromov_bound import line_transports
 from condgrad.transport.gromov_oracle import EntropyByNewton
 from condgrad.transport.gromov_starts import NamedStart, start_plans
 from condgrad.transport.solve import (
-    PLANS,
+    PLAN_FORMS,
     TransportResult,
     beside,
     plan_is_streamed,
@@ -338,10 +338,10 @@ def gromov_problem(
 ) -> GromovProblem:
     """The checked problem."""
     entropy = _checks.number("entropy", entropy, at_least=0.0)
-    if loss not in LOSSES:
-        raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, got {loss!r}")
-    if plan not in PLANS:
-        raise ValueError(f"plan must be one of {', '.join(map(repr, PLANS))}, got {plan!r}")
+    if loss not in GROMOV_LOSSES:
+        raise ValueError(f"loss must be one of {', '.join(map(repr, GROMOV_LOSSES))}, got {loss!r}")
+    if plan not in PLAN_FORMS:
+        raise ValueError(f"plan must be one of {', '.join(map(repr, PLAN_FORMS))}, got {plan!r}")
     first = _space("C1", C1)
     second = _space("C2", C2)
     of_points = (

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks
-from condgrad.arrays import all_finite, double_like, is_torch, largest_row_sum
+from condgrad.arrays import Tensor, all_finite, double_like, is_torch, largest_row_sum
 from condgrad.arrays.inputs import floating
 from condgrad.errors import require_extra
 from condgrad.result import Status
@@ -21,12 +21,9 @@ from condgrad.rounding import SAME_MASS
 from condgrad.sets.sinkhorn import Potentials
 from condgrad.smooth import TransportLaplacian
 from condgrad.transport.costs import PointCost, SquaredEuclidean
-from condgrad.transport.entropic import ROUNDS, solve_by_sinkhorn
+from condgrad.transport.entropic import SINKHORN_ROUNDS, solve_by_sinkhorn
 from condgrad.transport.regularizers import Laplacian, Regularizer
 from condgrad.transport.solve import TransportResult, solve
-
-Tensor = Any
-"""A torch tensor."""
 
 
 class GradientError(NamedTuple):
@@ -453,7 +450,7 @@ def _solved(
 
 def _suits_sinkhorn(cost: Any, entropy: float, options: LossOptions) -> bool:
     """Whether Sinkhorn's algorithm can do it alone: an entropy, and a finite cost at hand."""
-    if entropy == 0.0 or options.plan == "streamed" or options.max_iter < ROUNDS:
+    if entropy == 0.0 or options.plan == "streamed" or options.max_iter < SINKHORN_ROUNDS:
         return False
     if not (options.start is None or isinstance(options.start, Potentials)):
         return False

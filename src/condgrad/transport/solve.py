@@ -53,7 +53,7 @@ from condgrad.transport.starts import (
 Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
 
-PLANS = ("auto", "dense", "streamed")
+PLAN_FORMS = ("auto", "dense", "streamed")
 COPIES = 6.0
 """The largest number of arrays of the size of the plan that a dense run holds at a time."""
 SHARE = 0.5
@@ -388,8 +388,8 @@ def solve(
             )
         plan = "streamed"
     _say_where_gradients_are(cost=cost, a=a, b=b)
-    if plan not in PLANS:
-        raise ValueError(f"plan must be one of {', '.join(map(repr, PLANS))}, got {plan!r}")
+    if plan not in PLAN_FORMS:
+        raise ValueError(f"plan must be one of {', '.join(map(repr, PLAN_FORMS))}, got {plan!r}")
     entropy = _checks.number("entropy", entropy, at_least=0.0)
     regularizers = _checked(regularizers)
     rule = step_rule(step)

@@ -53,7 +53,7 @@ COARSER = 10
 LARGE = 30_000
 """If a side has fewer points, no coarse level is used, because it would not save time."""
 COARSE_TOL = 1e-4
-FEW_DIMENSIONS = 3
+MOST_COARSE_DIMENSIONS = 3
 """In more dimensions no coarse level is used: many points would have no near neighbour among a
 tenth of the points.
 """
@@ -401,7 +401,7 @@ def coarse_start(
     if (
         min(n, m) < LARGE
         or not isinstance(cost, SquaredEuclidean)
-        or cost.Xs.shape[1] > FEW_DIMENSIONS
+        or cost.Xs.shape[1] > MOST_COARSE_DIMENSIONS
     ):
         return None
     if (

@@ -46,7 +46,7 @@ from condgrad.transport.barycenter import smooth_part
 from condgrad.transport.regularizers import Regularizer
 from condgrad.transport.solve import weights_like
 
-LARGEST_EXPONENT = 500.0
+LARGEST_PRICE_EXPONENT = 500.0
 """exp of this does not overflow, nor do products of such numbers. If a potential leads to larger
 exponents, the bound is -inf.
 """
@@ -425,8 +425,8 @@ class RelativeEntropy(Simple):
             bound = self.weight * (dot(rows, logs) - total(rows) + total(self.reference))
             size = dot(rows, xp.abs(logs) + xp.abs(log_sums) + 1.0) + total(self.reference)
             return Answer(point, bound, magnitude=self.weight * size)
-        point = xp.exp(-at_least(-LARGEST_EXPONENT, -exponent))
-        cut_off = float(xp.max(exponent)) > LARGEST_EXPONENT
+        point = xp.exp(-at_least(-LARGEST_PRICE_EXPONENT, -exponent))
+        cut_off = float(xp.max(exponent)) > LARGEST_PRICE_EXPONENT
         bound = -math.inf if cut_off else self.weight * (total(self.reference) - total(point))
         return Answer(point, bound, magnitude=self.weight * (total(self.reference) + total(point)))
 
@@ -530,7 +530,10 @@ class RelaxedProblem(EntropyPath):
         carried = total(G)
         reference = total(self.reference)
         dual = dot(self.a, price_a) + dot(self.b, price_b) - e * (carried - reference)
-        if max(float(xp.max(-u / self.for_a)), float(xp.max(-v / self.for_b))) > LARGEST_EXPONENT:
+        if (
+            max(float(xp.max(-u / self.for_a)), float(xp.max(-v / self.for_b)))
+            > LARGEST_PRICE_EXPONENT
+        ):
             dual = -math.inf  # the prices are cut off, and the true ones are lower
         size = xp.abs
         # the exponents of G are sums of costs, potentials and logarithms
@@ -551,7 +554,7 @@ class RelaxedProblem(EntropyPath):
         xp = namespace(u)
         if penalty == math.inf:
             return u, xp.ones_like(u)
-        exponent = -at_least(-LARGEST_EXPONENT, u / penalty)
+        exponent = -at_least(-LARGEST_PRICE_EXPONENT, u / penalty)
         return -penalty * xp.expm1(exponent), xp.exp(exponent)
 
     def primal(self, point: RelaxedPoint) -> Primal:

@@ -28,7 +28,7 @@ from condgrad.kernels.compiling import compiled, compiled_in_place, entry_point
 
 SQUARES, LOGISTIC, SQUARED_HINGE, POISSON, GAMMA, HUBER = range(6)
 """Losses of one sample."""
-ROUNDS = 8
+MOST_ROUNDS = 8
 """The largest number of rounds for one size. Most sizes take one or two."""
 MOST_FALL = 0.9
 """The multiplier is not expected to fall by more than this share from one size to the next."""

@@ -70,7 +70,7 @@ from condgrad.ball.compiled.ldl import add_multiple, inner, norm, solve
 from condgrad.kernels.compiling import compiled, compiled_exactly, compiled_in_place, entry_point
 from condgrad.rounding import ON_BOUNDARY
 
-SWEEPS, MOST_SWEEPS, FEW = 4, 12, 0.03
+SWEEPS, MOST_SWEEPS, FEW_CHANGES = 4, 12, 0.03
 """Sweeps of coordinate descent propose a face. There are at least the first number of them, and at
 most the second. Between, they end once no more than the third share of the coordinates meets or
 leaves its bounds in a sweep.
@@ -616,7 +616,7 @@ def descend(
                     add_multiple(q, move, hessian.matrix[j])
         if region.kind == SIMPLEX or bounds_norm(region.kind):
             mu = closer_multiplier(curvatures, x, mu, region)
-        if sweep + 1 >= SWEEPS and changed <= FEW * free:
+        if sweep + 1 >= SWEEPS and changed <= FEW_CHANGES * free:
             break
     if free_block.by_rows(hessian):
         for j in range(x.shape[0]):

@@ -15,7 +15,7 @@ LEAST_PIVOT = 1e-14
 """A pivot below this share of the diagonal entry is raised to it: rounding leaves as much of a
 dependent column.
 """
-BLOCK = 48
+PANEL = 48
 """The number of columns that are factored together. With more, less of the work is products of
 matrices.
 """
@@ -71,10 +71,10 @@ def append(L: Array, D: Array, count: int, H: Array, A: Array) -> None:
 @compiled
 def factor(L: Array, D: Array, count: int, H: Array, A: Array, stop: Array) -> None:
     """Factor the rows A[:count] of H, some columns at a time; half done once stop[0] is set."""
-    for begin in range(0, count, BLOCK):
+    for begin in range(0, count, PANEL):
         if stop[0]:
             return
-        width = min(BLOCK, count - begin)
+        width = min(PANEL, count - begin)
         height = count - begin
         # a row of `columns` is a column of L D: first of H, less what the columns before explain
         columns = np.empty((width, height))

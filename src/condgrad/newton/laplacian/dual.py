@@ -81,7 +81,7 @@ INEXACT = 0.1
 """A Newton direction is exact enough if its relative residual is at most this. With a third of it,
 `python -m experiments bench geometry` takes a tenth more passes.
 """
-ENOUGH = 0.3
+FINEST_RESIDUAL = 0.3
 """No smaller residual is asked for if it would leave less than this share of the requested gap."""
 MOST_STEPS_BESIDE_WHOLE = 40
 """After this many steps of conjugate gradients, the whole system is factored instead, if it is
@@ -104,7 +104,7 @@ ROUGH_GAP, ROUGH_COLUMNS = 1e-3, 1e-4
 relative error of the second number. So products may have a lower precision. The bound on this error
 is seldom attained.
 """
-FARTHEST = 1e7
+FARTHEST_POTENTIAL = 1e7
 """A step that moves a potential by more entropies than this is shortened to it. Otherwise the
 search would halve it too often.
 """
@@ -606,7 +606,7 @@ class EntropicLaplacian(EntropicPath):
             ascent = self._direction(hessian, accuracy, progress.step, learnt)
         # its gradients are computed once for all steps of the search along it
         direction = self.with_gradients(self._without_kernels(ascent.direction))
-        farthest = float(xp.max(xp.abs(direction.v))) / (FARTHEST * point.entropy)
+        farthest = float(xp.max(xp.abs(direction.v))) / (FARTHEST_POTENTIAL * point.entropy)
         if farthest <= 1.0:
             return ascent._replace(direction=direction)
         # where parts of a plan are connected by next to nothing, a quadratic knows no end of their
@@ -649,7 +649,7 @@ class EntropicLaplacian(EntropicPath):
         if progress.gap > 0.0:
             gap_in_entropies = progress.gap / (self.entropy * self.polytope.mass)
             accuracy = min(accuracy, math.sqrt(gap_in_entropies))
-            accuracy = max(accuracy, ENOUGH * progress.wanted / progress.gap)
+            accuracy = max(accuracy, FINEST_RESIDUAL * progress.wanted / progress.gap)
         return min(INEXACT, accuracy)
 
     def tempered(self, point: PlanPoint, direction: DualVariables) -> DualVariables:

@@ -107,7 +107,7 @@ def solved(
         x, iterations = by_block(FactoredBlock(hessian), hessian, accuracy, max_iterations)
         return Solved(x, iterations, known)
     may_factor = hessian.model.laplacian is None and plan.factor_fits
-    price = size // passes.COLUMNS
+    price = size // passes.COLUMNS_A_PASS
     spent = 0
     if may_factor and known.factor is not None:
         if known.entropy == hessian.entropy:
