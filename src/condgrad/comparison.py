@@ -182,7 +182,7 @@ def compare(results: Mapping[str, Result | AnswerOfRun]) -> Comparison:
     lowest = min(named, key=lambda name: named[name].value)
     lower_bound = named[highest].lower_bound
     best_value = named[lowest].value
-    noise = max(_noise(result) for result in named.values())
+    noise = max(_noise_of_run(result) for result in named.values())
     if lower_bound - best_value > CONTRADICTION * noise:
         raise ValueError(
             f"these are results of different problems: {highest!r} proves that F* >= "
@@ -191,7 +191,7 @@ def compare(results: Mapping[str, Result | AnswerOfRun]) -> Comparison:
     return Comparison(named, min(lower_bound, best_value), best_value)
 
 
-def _noise(result: Result | AnswerOfRun) -> float:
+def _noise_of_run(result: Result | AnswerOfRun) -> float:
     """What rounding may have done to its value and its bound."""
     run = result.result if isinstance(result, AnswerOfRun) else result
     return run.certificate.noise + np.finfo(np.float64).eps * abs(run.value)

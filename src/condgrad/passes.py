@@ -21,7 +21,7 @@ OTHER = "other"
 
 @dataclass
 class PassCount:
-    """The passes since `counted` was entered."""
+    """The passes since `counting` was entered."""
 
     passes: int = 0
     by_purpose: Counter[str] = field(default_factory=Counter)
@@ -33,7 +33,7 @@ _purpose: ContextVar[str] = ContextVar("condgrad_purpose", default=OTHER)
 
 
 @contextmanager
-def counted() -> Iterator[PassCount]:
+def counting() -> Iterator[PassCount]:
     """Counts the passes made inside; a count around it has them too."""
     count = PassCount()
     around = _current.get()

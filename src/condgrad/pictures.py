@@ -192,7 +192,7 @@ def draw_scores(axes: Any, chooser: Any, counts: Any) -> None:
     axes.errorbar(sizes, sign * curve["mean_test_score"], curve["standard_error"], **style)
     axes.set(xscale="log" if sizes.min() > 0.0 else "linear")
     name = tried.removeprefix("param_")
-    mark(axes, chooser._selected[tried], name)
+    mark_chosen(axes, chooser._selected[tried], name)
     axes.set(xlabel=MEANINGS[name])
     if name == "alpha":  # as along the others, there is more and more room from left to right
         axes.invert_xaxis()
@@ -210,7 +210,7 @@ def draw_scores(axes: Any, chooser: Any, counts: Any) -> None:
     )
 
 
-def mark(axes: Any, place: float, name: str, note: str = "") -> None:
+def mark_chosen(axes: Any, place: float, name: str, note: str = "") -> None:
     """A line at what was chosen."""
     label = f"{name} {place:.4g}{note}"
     axes.axvline(place, color="#444444", lw=1.0, ls="--", zorder=2, label=label)

@@ -31,6 +31,7 @@ from condgrad.arrays import (
     on_device,
     precision,
     total,
+    zeros,
 )
 from condgrad.kernels import streamed
 from condgrad.kernels.streamed import DEVICE_TILE, TILE, CentredColumns, Score
@@ -209,7 +210,7 @@ class UnformedCost(Unformed):
 
     def _block_tiles(self) -> Iterator[tuple[slice, slice, Array]]:
         if self.blocks is not None:
-            for rows, columns in tiles(self.shape, self.left):
+            for rows, columns in tiles_of(self.shape, self.left):
                 yield rows, columns, self.blocks.of(rows, columns)
 
     def score(self, potential: Array, entropy: float) -> StreamedMatrix:
@@ -363,7 +364,7 @@ class StreamedMatrix:
         s = self.factors
         top = xp.full_like(s.row, -xp.inf)
         sums = xp.zeros_like(top)
-        for i, j in tiles(self.shape, s.left):
+        for i, j in tiles_of(self.shape, s.left):
             part = self._scores(i, j)
             raised = xp.maximum(top[i], xp.max(part, axis=1))
             shift = xp.where(raised == -xp.inf, 0.0, raised)
@@ -379,7 +380,7 @@ class StreamedMatrix:
         if self.blocks is None:
             return streamed.times(self.factors, R, precision=precision)
         result = zeros(R, self.shape[0], R.shape[1])
-        for i, j in tiles(self.shape, R):
+        for i, j in tiles_of(self.shape, R):
             result[i] += self._exponentials(i, j) @ R[j]
         return result
 
@@ -391,7 +392,7 @@ class StreamedMatrix:
         if self.blocks is None:
             return streamed.weighted_times(self.factors, left, right, R, precision=precision)
         result = zeros(R, self.shape[0], R.shape[1])
-        for i, j in tiles(self.shape, R):
+        for i, j in tiles_of(self.shape, R):
             result[i] += (self._exponentials(i, j) * (left[i] @ right[j].T)) @ R[j]
         return result
 
@@ -402,7 +403,7 @@ class StreamedMatrix:
             return streamed.entropy_row_sums(self.factors, kept, row_rest, column_rest)
         xp = namespace(kept)
         result = zeros(kept, self.shape[0])
-        for i, j in tiles(self.shape, kept):
+        for i, j in tiles_of(self.shape, kept):
             p = self._exponentials(i, j) * kept[j][None, :] + outer(row_rest[i], column_rest[j])
             result[i] += xp.sum(p * xp.log(xp.where(p > 0.0, p, 1.0)), axis=1)
         return result
@@ -416,7 +417,7 @@ class StreamedMatrix:
 
     def tiles(self) -> Iterator[tuple[slice, slice, Array]]:
         """All entries, a block of rows and columns at a time."""
-        for i, j in tiles(self.shape, self.factors.left):
+        for i, j in tiles_of(self.shape, self.factors.left):
             yield i, j, self._exponentials(i, j)
 
     def _scores(self, i: Any, j: Any) -> Array:
@@ -712,12 +713,6 @@ class StreamedPlan(Unformed):
         return result
 
 
-def zeros(like: Array, *shape: int) -> Array:
-    """Zeros in float64, of the library and on the device of another array."""
-    xp = namespace(like)
-    return xp.zeros(shape, dtype=xp.float64, device=array_api_compat.device(like))
-
-
 def outer(left: Array, right: Array) -> Array:
     """left_i right_j for vectors, and <left_i, right_j> for matrices."""
     return left[:, None] * right[None, :] if left.ndim == 1 else left @ right.T
@@ -781,7 +776,7 @@ def blocks_of(size: int, step: int) -> list[slice]:
     return [slice(begin, min(begin + step, size)) for begin in range(0, size, step)]
 
 
-def tiles(shape: tuple[int, int], like: Array) -> Iterator[tuple[slice, slice]]:
+def tiles_of(shape: tuple[int, int], like: Array) -> Iterator[tuple[slice, slice]]:
     """Blocks of rows and columns that make up the whole."""
     columns = min(shape[1], 1 << 12)
     for i in blocks_of(shape[0], max(1, _tile_size(like) // columns)):

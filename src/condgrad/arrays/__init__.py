@@ -22,6 +22,7 @@ from condgrad.arrays.backend import (
     smallest,
     standard_normal,
     to_numpy,
+    zeros,
 )
 from condgrad.arrays.linear_algebra import (
     block_diagonal,
@@ -128,4 +129,5 @@ __all__ = [
     "to_numpy",
     "total",
     "weighted_squares",
+    "zeros",
 ]

@@ -37,6 +37,12 @@ def namespace(x: Array) -> Any:
     return array_api_compat.array_namespace(x)
 
 
+def zeros(like: Array, *shape: int) -> Array:
+    """Zeros in float64, of the library and on the device of another array."""
+    xp = namespace(like)
+    return xp.zeros(shape, dtype=xp.float64, device=array_api_compat.device(like))
+
+
 def is_torch(x: object) -> bool:
     return type(x) is not np.ndarray and array_api_compat.is_torch_array(x)
 

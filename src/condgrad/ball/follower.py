@@ -146,7 +146,7 @@ class Follower:
             ahead = slice(k, k + self.at_once)
             path = self.problem, self.before, self.last
             with with_signals_as_raised():
-                found = self.kernels.predict(*path, self.sizes[ahead], self.ridges[ahead])
+                found = self.kernels.predict_path(*path, self.sizes[ahead], self.ridges[ahead])
             count, goes_on, x, intercepts, rounds, before, last = found
             self.has_ended = not goes_on
             self.before = self.kernels.PathPoint(*before)

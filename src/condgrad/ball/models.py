@@ -42,7 +42,7 @@ from condgrad.rounding import LEAST_CURVATURE
 from condgrad.sets import Box, GroupBall, L1Ball, Simplex, SolidSimplex
 from condgrad.sets.penalised import Penalised
 from condgrad.simple import ElasticNet
-from condgrad.smooth.intercept import less_part, less_projection, orthonormal
+from condgrad.smooth.intercept import less_part, less_projection, weighted_basis
 
 if TYPE_CHECKING:
     from condgrad.ball.compiled.free_block import ModelHessian
@@ -194,9 +194,9 @@ class ByMatrix:
 
     def _weighted_gram(self, w: Array) -> Array | None:
         shares, largest = by_largest(w)
-        A = orthonormal(self.free, shares)
+        A = weighted_basis(self.free, shares)
         if is_dense(self.K):
-            return weighted_gram(self.K, w, A, (shares[:, None] * A).T @ self.K)
+            return gram_by_blocks(self.K, w, A, (shares[:, None] * A).T @ self.K)
         gram, sums = sparse_gram(self.K, w)
         if A.shape[1] > 0:
             is_one_for_all = len(A) == 1
@@ -258,7 +258,11 @@ class BySamples:
         """B', a coordinate a row, so that those of a face are copied fast."""
         if self._last_rows is not None:
             return self._last_rows
-        K = self.K if self.free is None else less_projection(self.K, orthonormal(self.free, w), w)
+        K = (
+            self.K
+            if self.free is None
+            else less_projection(self.K, weighted_basis(self.free, w), w)
+        )
         rows = np.empty(K.shape[::-1])
         np.multiply(K.T, np.sqrt(w), out=rows)
         if self.is_constant:
@@ -419,7 +423,7 @@ def by_largest(w: Array) -> tuple[Array, float]:
     return w / largest, largest
 
 
-def weighted_gram(K: Array, w: Array, A: Array, along: Array) -> Array | None:
+def gram_by_blocks(K: Array, w: Array, A: Array, along: Array) -> Array | None:
     """K' diag(w) K from a block of rows after the other; None where the time is up in between.
 
     What orthonormal columns A have of K is taken off first, A times what K is along them: much of

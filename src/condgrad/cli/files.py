@@ -259,7 +259,9 @@ class Table:
         """The first word in the first column that has one, and what to do about all such columns."""
         name, cells = next(iter(texts.items()))
         row = next(
-            row for row, cell in enumerate(cells) if not is_missing(cell) and number(cell) is None
+            row
+            for row, cell in enumerate(cells)
+            if not is_missing(cell) and shown_number(cell) is None
         )
         drops = " ".join(f"--drop {shlex.quote(name)}" for name in list(texts)[:3]) + " ..." * (
             len(texts) > 3
@@ -267,9 +269,9 @@ class Table:
         advice = "mend it, or leave the row out"
         if droppable:
             advice = f"mend it, or leave out what holds text with {drops}"
-        if droppable and len(set(cells)) == len(cells) > 2 and not any(map(number, cells)):
+        if droppable and len(set(cells)) == len(cells) > 2 and not any(map(shown_number, cells)):
             advice = f"if this column names the rows, say --id {shlex.quote(name)}; else {advice}"
-        if number(cells[row].replace(",", ".", 1)) is not None:
+        if shown_number(cells[row].replace(",", ".", 1)) is not None:
             advice = "write a decimal point"
         elif row == 0 and self.naming is Naming.POSITIONS:
             advice += "; if this line is the header, say --header"
@@ -280,7 +282,7 @@ def is_missing(cell: str) -> bool:
     return cell in MISSING
 
 
-def number(cell: str) -> float | None:
+def shown_number(cell: str) -> float | None:
     """The number a cell shows, if any; Python's 1_000 is none."""
     try:
         return None if "_" in cell else float(cell)
@@ -306,7 +308,7 @@ def _numbers_or_text(series: Any) -> Any:
         "" if missing else str(cell).strip()
         for cell, missing in zip(series, series.isna(), strict=True)
     ]
-    values = [np.nan if is_missing(cell) else number(cell) for cell in cells]
+    values = [np.nan if is_missing(cell) else shown_number(cell) for cell in cells]
     return cells if None in values else np.array(values, dtype=np.float64)
 
 
@@ -486,7 +488,7 @@ def _delimiter(text: str) -> str | None:
     first = lines[0][: csv.field_size_limit()]
     best = max(DELIMITERS, key=lambda mark: len(next(csv.reader([first], delimiter=mark))))
     last = lines[-1].split()
-    if best not in first and len(last) > 1 and all(number(cell) is not None for cell in last):
+    if best not in first and len(last) > 1 and all(shown_number(cell) is not None for cell in last):
         return None
     return best
 
@@ -523,7 +525,7 @@ def _is_header(head: Sequence[str], below: Sequence[str]) -> bool:
     """Whether a first line names the columns: it has no numbers, or counts them from 0 as pandas
     does.
     """
-    numbers = [cell for cell in head if number(cell) is not None]
+    numbers = [cell for cell in head if shown_number(cell) is not None]
     if not numbers:
         return any(head)
     return bool(below) and numbers == list(map(str, range(len(numbers))))
@@ -748,7 +750,7 @@ def _check_new_file(out: Path, read: Sequence[Path], replaces: Callable[[Path], 
     require(replaces(out), f"{foreign}: choose another name, or add --overwrite")
 
 
-def write_rows(file: Path, columns: Mapping[str, Any], table: Table) -> None:
+def write_columns(file: Path, columns: Mapping[str, Any], table: Table) -> None:
     """A table as CSV, led by the names of the rows it belongs to, or by their numbers as pandas
     writes its index.
     """

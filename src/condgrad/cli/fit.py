@@ -296,7 +296,7 @@ def fit(
     if as_json:
         report.print_json({**facts, "out": str(out)})
     else:
-        where = report.folded(f"Written to {out}: {', '.join(written)}")
+        where = report.wrapped(f"Written to {out}: {', '.join(written)}")
         report.output.print(f"{text}\n{where}", markup=False)
     if not facts["certified"]:
         report.errors.print(
@@ -325,7 +325,7 @@ def _fitted(
     """Fit, write all files, and tell the facts and the report."""
     splitter, folds = _folds(problem, settings)
     request = requested(problem, settings, splitter)
-    solved = _solved(problem, settings, request)
+    solved = _solved_fits(problem, settings, request)
     facts = _facts(problem, settings, request, solved, folds)
     facts["python"] = fit_report.python_lines(problem, request, settings.missing, roles.groups)
     text = fit_report.text(problem, settings, request, solved, facts)
@@ -338,7 +338,7 @@ def _fitted(
     if solved.chooser is not None:
         solved.chooser.cv_table().to_csv(folder / "cross_validation.csv", index=False)
     if not isinstance(problem.X, RowBlocks):  # dozens of fits more, each with passes over all files
-        fit_report.draw(folder / "path.png", problem, settings.standardize, solved)
+        fit_report.draw_fits(folder / "path.png", problem, settings.standardize, solved)
     return facts, text
 
 
@@ -352,7 +352,7 @@ def requested(problem: TrainingData, settings: FitSettings, splitter: Any) -> Re
     name = (PENALISED_ESTIMATORS if penalised else CONSTRAINED_ESTIMATORS)[problem.loss]
     strength = ("C" if labels else "alpha") if penalised else "radius"
     other = "l1_ratio" if penalised else "ridge"
-    _check_sizes(settings, problem.loss, strength, other)
+    _check_form(settings, problem.loss, strength, other)
     tried = {strength: getattr(settings, strength), other: getattr(settings, other)}
     if penalised:
         tried["l1_ratio"] = settings.l1_ratio or (1.0,)
@@ -382,7 +382,7 @@ def _is_penalised(settings: FitSettings, loss: str) -> bool:
     return settings.form == "penalty" or (settings.form is None and implied)
 
 
-def _check_sizes(settings: FitSettings, loss: str, strength: str, other: str) -> None:
+def _check_form(settings: FitSettings, loss: str, strength: str, other: str) -> None:
     """A sentence where numbers of the other form are given."""
     for name in ("radius", "ridge", "alpha", "C", "l1_ratio"):
         numbers = getattr(settings, name)
@@ -522,7 +522,7 @@ class SolvedFits:
         return blocks
 
 
-def _solved(problem: TrainingData, settings: FitSettings, request: Request) -> SolvedFits:
+def _solved_fits(problem: TrainingData, settings: FitSettings, request: Request) -> SolvedFits:
     """Choose what is not given, and fit all rows."""
     table = problem.table
     own = {"sample_weight": problem.weights, "offset": problem.offset}
@@ -664,7 +664,9 @@ def _scored(problem: TrainingData, solved: SolvedFits, folds: Sequence[Any]) -> 
         majority = float(DummyClassifier().fit(nothing, y, weights).score(nothing, y, weights))
     scores: dict[str, Any] = {
         "measure": measure,
-        "training_score": float(score(y, _answers(problem, estimator), sample_weight=weights)),
+        "training_score": float(
+            score(y, _fitted_answers(problem, estimator), sample_weight=weights)
+        ),
         "cross_validated_score": None,
         "cross_validated_auc": None,
         "majority_share": majority,
@@ -685,7 +687,7 @@ def _scored(problem: TrainingData, solved: SolvedFits, folds: Sequence[Any]) -> 
     return scores
 
 
-def _answers(problem: TrainingData, estimator: Any) -> Any:
+def _fitted_answers(problem: TrainingData, estimator: Any) -> Any:
     """What an estimator predicts of the rows that it was fitted to."""
     X = problem.X
     if isinstance(X, RowBlocks):

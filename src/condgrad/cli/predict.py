@@ -63,7 +63,7 @@ def predict(
     """
     fitted = read_model(files.read_bytes(model), source=str(model))
     if parts.is_pattern(data):
-        table, columns = _joined(
+        table, columns = _joined_tables(
             [_answered(fitted, file, header, row_id) for file in parts.matched(data)], data
         )
     else:
@@ -73,7 +73,7 @@ def predict(
     replaces = files.anything if overwrite else holds_predictions
     read = [model, data]
     with files.written_whole(out.parent, [out.name], read=read, replaces=replaces) as folder:
-        files.write_rows(folder / out.name, columns, table)
+        files.write_columns(folder / out.name, columns, table)
     summary = _summary(fitted, columns["prediction"])
     notes = [*table.facts["notes"]]
     if as_json:
@@ -137,7 +137,7 @@ def _answered(
     return replace(table, frame=frame, matrix=None, facts={"notes": notes}), columns
 
 
-def _joined(
+def _joined_tables(
     answered: Sequence[tuple[Table, dict[str, Any]]], pattern: Path
 ) -> tuple[Table, dict[str, Any]]:
     """The tables and predictions of many files, one below the other."""

@@ -134,7 +134,7 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def folded(text: str, head: str = "") -> str:
+def wrapped(text: str, head: str = "") -> str:
     """A text of `WIDTH` columns, its lines below the end of its head."""
     below = " " * len(head)
     lines = textwrap.wrap(text, WIDTH - len(head), break_long_words=False, break_on_hyphens=False)
@@ -145,8 +145,8 @@ def print_report(heading: str, facts: Mapping[str, str]) -> None:
     """A heading, and a small table of names and sentences."""
     width = max(map(len, facts))
     lines = [
-        folded(heading),
-        *(folded(text, f"  {name:<{width}}  ") for name, text in facts.items()),
+        wrapped(heading),
+        *(wrapped(text, f"  {name:<{width}}  ") for name, text in facts.items()),
     ]
     output.print("\n".join(lines), markup=False)
 

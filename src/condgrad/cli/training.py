@@ -88,7 +88,7 @@ def training_data(
         bool(features), f"{table.source} has no column other than the target: a fit needs features"
     )
     table = table.holding([target, *names.values()], features)
-    columns = {role: _numbers(table, name, role) for role, name in names.items()}
+    columns = {role: _numbers_of_role(table, name, role) for role, name in names.items()}
     weights = columns.get("weights")
     if weights is not None:
         _check_weights(table, names["weights"], weights)
@@ -129,7 +129,7 @@ def training_data(
         y=y,
         weights=None if weights is None else weights[used],
         offset=columns["offset"][used] if "offset" in columns else None,
-        groups=None if roles.groups is None else _groups(roles.groups, features),
+        groups=None if roles.groups is None else _feature_groups(roles.groups, features),
         unpenalised=_unpenalised(table, roles.unpenalised, features),
         names=names,
         dropped=dropped,
@@ -170,7 +170,7 @@ def _frame(table: Table, features: Sequence[str], X: Any, used: Any) -> Any:
     return frame if len(used) == len(frame) else frame.iloc[used]
 
 
-def _numbers(table: Table, name: str, role: str) -> Any:
+def _numbers_of_role(table: Table, name: str, role: str) -> Any:
     cells = table.column(name)
     wanted = "weights are numbers >= 0" if role == "weights" else "an offset is a number"
     text = isinstance(cells, list)
@@ -285,7 +285,7 @@ def _target(table: Table, name: str, loss: str | None, used: Any) -> tuple[str, 
     return loss, y
 
 
-def _groups(file: Path, features: Sequence[str]) -> list[str]:
+def _feature_groups(file: Path, features: Sequence[str]) -> list[str]:
     """A label for each feature, from a table of names and labels."""
     table = read_table(file)
     require(

@@ -116,9 +116,9 @@ def transport(
     )
 
     clouds = _clouds((source, target), drop or [], row_id, header) if source and target else []
-    points = [_points(cloud) for cloud in clouds]
-    costs = _given_costs(cost, clouds, header) if cost else _distances(clouds, points, metric)
-    a, b = _weights(source_weights, target_weights, costs)
+    points = [_points_of_table(cloud) for cloud in clouds]
+    costs = _given_costs(cost, clouds, header) if cost else _point_costs(clouds, points, metric)
+    a, b = _weights_of_clouds(source_weights, target_weights, costs)
     strength, strength_from = (
         (entropy, "as asked") if entropy is not None else _default_entropy(costs)
     )
@@ -156,12 +156,12 @@ def transport(
         }
         _write(folder, answer, facts, clouds, points)
         if not no_picture:
-            draw(folder / "picture.png", answer, tol, clouds, points)
+            draw_transport(folder / "picture.png", answer, tol, clouds, points)
         written = sorted(file.name for file in folder.iterdir())
     if as_json:
         report.print_json(facts | {"out": str(out), "files": written})
     else:
-        _print(answer, facts, f"{', '.join(written)} in {out}")
+        _print_answer(answer, facts, f"{', '.join(written)} in {out}")
     raise typer.Exit(report.ExitCode.CERTIFIED if answer.success else report.ExitCode.NOT_CONVERGED)
 
 
@@ -187,12 +187,12 @@ def _clouds(
     return clouds
 
 
-def _points(table: Table) -> Any:
+def _points_of_table(table: Table) -> Any:
     points = table.features(table.names)
     return points.toarray() if sparse.issparse(points) else points
 
 
-def _distances(clouds: Sequence[Table], points: Sequence[Any], metric: str) -> Any:
+def _point_costs(clouds: Sequence[Table], points: Sequence[Any], metric: str) -> Any:
     read = "; ".join(f"{cloud.source} has {cloud.read_as}" for cloud in clouds)
     require(
         points[0].shape[1] == points[1].shape[1],
@@ -214,7 +214,7 @@ def _distances(clouds: Sequence[Table], points: Sequence[Any], metric: str) -> A
 def _given_costs(path: Path, clouds: Sequence[Table], header: bool | None) -> Any:
     table = read_table(path, header=header)
     files.require_memory_for_plan(table.rows, len(table.names), FEWER)
-    costs = _points(table)
+    costs = _points_of_table(table)
     for cloud, size, what in zip(clouds, costs.shape, ("rows", "columns"), strict=False):
         rule = f"a cost has a row for each source and a column for each target ({table.read_as})"
         require(
@@ -228,7 +228,7 @@ def _given_costs(path: Path, clouds: Sequence[Table], header: bool | None) -> An
     return costs
 
 
-def _weights(source: Path | None, target: Path | None, costs: Any) -> tuple[Any, Any]:
+def _weights_of_clouds(source: Path | None, target: Path | None, costs: Any) -> tuple[Any, Any]:
     """Both weights; a side without a file is uniform, with the mass of the other."""
     n, m = costs.shape
     a = None if source is None else _read_weights(source, n, "sources")
@@ -281,12 +281,12 @@ def _write(
         np.savetxt(folder / "plan.csv", answer.plan, fmt="%.17g", delimiter=",")
     if clouds:
         columns = dict(zip(clouds[1].names, answer.barycenters(points[1]).T, strict=True))
-        files.write_rows(folder / "mapped.csv", columns, clouds[0])
+        files.write_columns(folder / "mapped.csv", columns, clouds[0])
     answer.trace.to_csv(folder / "trace.csv")
     (folder / "certificate.json").write_text(report.json_text(facts), encoding="utf-8")
 
 
-def draw(
+def draw_transport(
     file: Path, answer: TransportResult, tol: float, clouds: Sequence[Table], points: Sequence[Any]
 ) -> None:
     """Writes the picture: clouds or plan on the left, certified gap against time on the right."""
@@ -316,7 +316,7 @@ def draw(
     pictures.save_figure(figure, file)
 
 
-def _print(answer: TransportResult, facts: Mapping[str, Any], written: str) -> None:
+def _print_answer(answer: TransportResult, facts: Mapping[str, Any], written: str) -> None:
     mass = (
         "" if abs(facts["mass"] - 1.0) <= 1e-9 else f", mass {facts['mass']:.6g}"
     )  # costs and gaps grow with it

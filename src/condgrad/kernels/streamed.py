@@ -206,10 +206,10 @@ def entropy_row_sums(score: Score, kept: Array, row_rest: Array, column_rest: Ar
     back what is missing.
     """
     n, m = score.shape
-    kept = _entries("kept", kept, m)
-    column_rest = _entries("column_rest", column_rest, m)
+    kept = _vector("kept", kept, m)
+    column_rest = _vector("column_rest", column_rest, m)
     return _backend(score).entropy_row_sums(
-        score, kept, _entries("row_rest", row_rest, n), column_rest
+        score, kept, _vector("row_rest", row_rest, n), column_rest
     )
 
 
@@ -263,7 +263,7 @@ def _columns(name: str, matrix: Array, size: int) -> Array:
     return double(matrix)
 
 
-def _entries(name: str, vector: Array, size: int) -> Array:
+def _vector(name: str, vector: Array, size: int) -> Array:
     """A vector of `size` entries in float64."""
     if tuple(vector.shape) != (size,):
         raise ValueError(

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import array_api_compat
-
-from condgrad.arrays import Array, namespace, on_device
+from condgrad.arrays import Array, namespace, on_device, zeros
 from condgrad.kernels.streamed import DEVICE_TILE, TILE
 
 if TYPE_CHECKING:
@@ -31,11 +29,6 @@ def tiles(score: Score) -> tuple[list[slice], list[slice]]:
 
 def blocks(size: int, step: int) -> list[slice]:
     return [slice(begin, min(begin + step, size)) for begin in range(0, size, max(1, step))]
-
-
-def zeros(like: Array, *shape: int) -> Array:
-    xp = namespace(like)
-    return xp.zeros(shape, dtype=xp.float64, device=array_api_compat.device(like))
 
 
 def score_without_row(score: Score, i: slice, j: slice) -> Array:

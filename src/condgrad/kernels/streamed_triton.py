@@ -51,7 +51,7 @@ terms.
 
 @triton.jit
 def power_of_2(x):  # type: ignore[no-untyped-def]
-    """2^x in float64 as in `streamed_numba.power_of_2`; 0 below -1021, and 2^1022 above 1022.
+    """2^x in float64 as in `elementary.power_of_2`; 0 below -1021, and 2^1022 above 1022.
 
     That of CUDA takes half as long again, as each number may branch to where numbers are no longer
     normal.

@@ -20,14 +20,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from condgrad import _checks
 from condgrad.arrays import is_dask
 from condgrad.arrays.inputs import each_entry_once
-from condgrad.linear_model.blocks import require_memory
+from condgrad.linear_model.blocks import require_in_memory
 from condgrad.linear_model.model_file import FittedModel
 from condgrad.linear_model.parameters import FitParameters, with_parameters
 from condgrad.linear_model.solver import Fit, Size, Solver, Task, warn_unless_converged
 from condgrad.sets.group_ball import checked_groups
 from condgrad.smooth.composite import LossOfMatrix
 from condgrad.smooth.free_columns import NamedColumns
-from condgrad.smooth.row_blocks import RowBlocks, as_array
+from condgrad.smooth.row_blocks import RowBlocks, dask_array
 
 SPARSE_FORMATS = ("csr", "csc")
 DTYPES = (np.float64, np.float32)
@@ -63,8 +63,8 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
         """X, y and the weights, checked; blocks of Dask are checked where they are."""
         self._check_flags()
         if is_dask(X) or isinstance(X, RowBlocks):
-            weights = None if sample_weight is None else np.asarray(as_array(sample_weight))
-            return self._blocks(X), np.asarray(as_array(y)), weights
+            weights = None if sample_weight is None else np.asarray(dask_array(sample_weight))
+            return self._blocks(X), np.asarray(dask_array(y)), weights
         X, y = self._read(X, y)
         X = each_entry_once(X)
         if sample_weight is not None:
@@ -116,7 +116,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
         """X without missing entries: samples of weight 0 do not say what stands in for them."""
         if self.impute is None:
             return X
-        require_memory(X, "impute needs", f", got {self.impute!r}: fill them first")
+        require_in_memory(X, "impute needs", f", got {self.impute!r}: fill them first")
         from sklearn.impute import SimpleImputer  # a plain fit should not wait for it
 
         imputer = SimpleImputer(strategy=self.impute, keep_empty_features=True)
@@ -145,7 +145,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _unpenalised(self, X: Any, is_free: Any) -> NamedColumns:
         """The features without a penalty."""
-        require_memory(X, "penalty_factors of 0 need", ": use factors above 0")
+        require_in_memory(X, "penalty_factors of 0 need", ": use factors above 0")
         if self.positive:
             raise ValueError(
                 "penalty_factors of 0 need positive=False: coefficients without a penalty can have both signs"
@@ -277,7 +277,7 @@ def checked_offset(offset: Any, X: Any) -> Any:
     """A known part of the score of each sample; None for none."""
     if offset is None:
         return None
-    require_memory(X, "offset needs")
+    require_in_memory(X, "offset needs")
     checked = check_array(
         offset, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="offset"
     )

@@ -20,7 +20,7 @@ MOST_MARGINS = 1 << 24
 Method = Callable[..., Any]
 
 
-def require_memory(X: Any, what: str, advice: str = "") -> None:
+def require_in_memory(X: Any, what: str, advice: str = "") -> None:
     """An error where data of Dask cannot have what is asked for."""
     if isinstance(X, RowBlocks):
         raise ValueError(f"{what} data in memory, not blocks of Dask{advice}")

@@ -162,7 +162,7 @@ class FittedModel:
             coef=tuple(map(tuple, coef.tolist())),
             intercept=tuple(np.atleast_1d(fitted.intercept_).tolist()),
             precision=str(coef.dtype),
-            proof={each: _finite(_plain(getattr(fitted, each))) for each in PROOF if hasattr(fitted, each)},
+            proof={each: _json_number(_plain(getattr(fitted, each))) for each in PROOF if hasattr(fitted, each)},
             fill_values=None if fills is None else tuple(fills.tolist()),
             **table,
         )  # fmt: skip
@@ -396,7 +396,7 @@ def _label(value: Any) -> Any:
     return value if isinstance(value, str | bool | int) else _number(value)
 
 
-def _entries(check: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+def _list_of(check: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
     """A list whose entries are all good."""
 
     def checked(value: Any) -> tuple[Any, ...]:
@@ -451,14 +451,14 @@ def _proof(value: Any) -> dict[str, Any]:
 FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "estimator": _among(lambda: list(NAMED_ESTIMATORS)),
     "parameters": _parameters,
-    "classes": lambda value: () if value == [] else _entries(_label)(value),
+    "classes": lambda value: () if value == [] else _list_of(_label)(value),
     "naming": lambda value: Naming(_among(lambda: [each.value for each in Naming])(value)),
-    "features": _entries(_text),
-    "coef": _entries(_entries(_number)),
-    "intercept": _entries(_number),
+    "features": _list_of(_text),
+    "coef": _list_of(_list_of(_number)),
+    "intercept": _list_of(_number),
     "precision": _among(lambda: STORED_PRECISIONS),
     "proof": _proof,
-    "fill_values": _or_none(_entries(_number)),
+    "fill_values": _or_none(_list_of(_number)),
     "target": _or_none(_text),
     "row_id": _or_none(_text),
     "offset": _or_none(_text),
@@ -476,10 +476,10 @@ def _plain(value: Any) -> Any:
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _finite(value: Any) -> Any:
+def _json_number(value: Any) -> Any:
     """What JSON can hold: None for infinity."""
     if isinstance(value, list):
-        return [_finite(each) for each in value]
+        return [_json_number(each) for each in value]
     return value if math.isfinite(value) else None
 
 

@@ -33,14 +33,14 @@ from condgrad.sets.barrier import (
     SquaredRows,
     Step,
     System,
-    as_array,
+    dense_rows,
     has_few,
     inverse_of_matrix,
 )
 from condgrad.sets.constraints import Polytope, Prices
 from condgrad.simple import Zero
 from condgrad.smooth.folding import Folded
-from condgrad.smooth.intercept import less_projection, orthonormal
+from condgrad.smooth.intercept import less_projection, weighted_basis
 from condgrad.structure import LossOnPolytope
 
 MOST_DENSE_ROWS = 2000
@@ -210,7 +210,7 @@ class InteriorPath:
             return None
         v = np.where(of_lower, inside.lower, np.where(of_upper, inside.upper, at.v))
         room = np.minimum(v - inside.lower, inside.upper - v)
-        rows = room * np.vstack([as_array(inside.A[of_rows]), as_array(inside.E)])
+        rows = room * np.vstack([dense_rows(inside.A[of_rows]), dense_rows(inside.E)])
         squares = rows @ rows.T
         least = np.full(len(rows), SAME_ROWS * float(squares.diagonal().max(initial=0.0)))
         try:
@@ -291,7 +291,7 @@ class HessianOfLoss:
         is_few = has_few(K) & (self.free is None)
         self.is_few = is_few
         self.few = scipy.sparse.csr_array(K[is_few])
-        self.many = as_array(K[~is_few])
+        self.many = dense_rows(K[~is_few])
 
     def is_whole(self, on: Inequalities) -> bool:
         """Whether to factor one matrix with a row for each coordinate: it is small, or smaller than
@@ -309,5 +309,5 @@ class HessianOfLoss:
         w = w[~self.is_few]
         many = self.many
         if self.free is not None:
-            many = less_projection(many, orthonormal(self.free, w), w)
+            many = less_projection(many, weighted_basis(self.free, w), w)
         return SquaredRows(few, np.sqrt(w)[:, None] * many)

@@ -33,7 +33,7 @@ def minimize_over_hull(
     a = np.full(size, 0.5 / size)
     here = F.local(a)
     if here.curvature is None or here.slope is None:
-        return _by_values(F, here, start, a)
+        return _by_slsqp(F, here, start, a)
     first = 0.0
     for _ in range(50):
         if deadline.passed():
@@ -124,7 +124,7 @@ def _on_face(H: Any, c: Vector, free: Any) -> tuple[Vector, float]:
     return w, float(solution[size])
 
 
-def _by_values(F: Restriction, here: LocalModel, start: LocalModel, a: Vector) -> Vector | None:
+def _by_slsqp(F: Restriction, here: LocalModel, start: LocalModel, a: Vector) -> Vector | None:
     """By SLSQP, whose tolerances are absolute: it sees F in units of its variation. None if out of
     time.
     """

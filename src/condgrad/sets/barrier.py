@@ -128,13 +128,13 @@ def in_fast_form(rows: Matrix) -> Matrix:
     return rows.toarray() if is_full else rows
 
 
-def as_array(rows: Matrix) -> Array:
+def dense_rows(rows: Matrix) -> Array:
     """Rows as a dense array."""
     array: Array = rows if is_dense(rows) else rows.toarray()
     return array
 
 
-def weighted_squares(rows: Matrix, weights: Array) -> Array:
+def gram_of_rows(rows: Matrix, weights: Array) -> Array:
     """rows' diag(weights) rows, as an array."""
     if is_dense(rows):
         return (rows.T * weights) @ rows
@@ -277,7 +277,7 @@ class System:
         of_rows, of_lower, of_upper = on.parts(ratios)
         diagonal = of_lower + of_upper
         if self.whole:
-            matrix = self.gram + weighted_squares(on.A, of_rows)
+            matrix = self.gram + gram_of_rows(on.A, of_rows)
             return inverse_of_matrix(matrix, diagonal)
         of_few = of_rows[on.has_few]
         if self._is_diagonal:

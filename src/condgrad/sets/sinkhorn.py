@@ -69,7 +69,7 @@ class Potentials(NamedTuple):
     v: Array
 
 
-def solve(
+def scaled_answer(
     c: Array, a: Array, b: Array, weight: float, *, start: Array | None, accuracy: float
 ) -> Answer:
     """Solve for positive weights a, b, from a column potential, until the gap is within `accuracy`."""

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from condgrad.arrays import Array, Space, dot, double, is_formed, namespace, precision, total
+from condgrad.arrays import Array, Space, dot, double, is_formed, namespace, precision, total, zeros
 from condgrad.problem import Answer
 from condgrad.sets.anderson import MAX_PASSES, AcceleratedScaling, Certified, scaled_start
 from condgrad.sets.sinkhorn import finite_height
@@ -16,7 +16,6 @@ from condgrad.streamed_plan import (
     Linearisation,
     StreamedPlan,
     UnformedCost,
-    zeros,
 )
 
 MEANINGLESS = 10.0

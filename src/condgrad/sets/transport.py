@@ -116,7 +116,7 @@ class Transport(Set):
         columns = b > 0
         start = None if warm is None else warm.v
         if bool(xp.all(rows)) and bool(xp.all(columns)):
-            return sinkhorn.solve(c, a, b, weight, start=start, accuracy=accuracy)
+            return sinkhorn.scaled_answer(c, a, b, weight, start=start, accuracy=accuracy)
         plan = xp.zeros_like(c)
         u = xp.full_like(a, -xp.inf)
         v = xp.full_like(b, -xp.inf)
@@ -127,7 +127,9 @@ class Transport(Set):
         columns = xp.nonzero(columns)[0]
         part = c[rows, :][:, columns]
         start = None if start is None else start[columns]
-        found = sinkhorn.solve(part, a[rows], b[columns], weight, start=start, accuracy=accuracy)
+        found = sinkhorn.scaled_answer(
+            part, a[rows], b[columns], weight, start=start, accuracy=accuracy
+        )
         plan[rows[:, None], columns[None, :]] = found.point
         u[rows], v[columns] = found.warm
         return found._replace(point=plan, warm=sinkhorn.Potentials(u, v))

@@ -29,7 +29,7 @@ from condgrad.smooth.intercept import (
     PASSES,
     SETTLED_AT_KINKS,
     less_projection,
-    orthonormal,
+    weighted_basis,
 )
 
 COLLINEAR = 1e-10
@@ -217,7 +217,7 @@ class WithFreeColumns:
         if not np.isfinite(weights).all():  # nor is the value: who asks takes a shorter step
             return np.full((len(directions), len(directions)), np.inf)
         shares = weights / (largest_size(weights) or 1.0)  # no root may know the unit of F
-        less = less_projection(directions.T, orthonormal(self.free, shares), shares)
+        less = less_projection(directions.T, weighted_basis(self.free, shares), shares)
         return less.T @ (weights[:, None] * less)
 
     def size_of(self, intercept: Array) -> float:

@@ -385,7 +385,7 @@ def _bracketed(
 # --- what models of the loss know of an intercept, and of other columns without a penalty
 
 
-def orthonormal(C: Array | None, w: Array) -> Array:
+def weighted_basis(C: Array | None, w: Array) -> Array:
     """Columns that span those of C, orthonormal where samples weigh w; fewer where too few have a
     weight. That of an intercept is a single row, which stands for all.
     """

@@ -57,7 +57,7 @@ class RowBlocks:
         bag = dask("bag")
         delayed = dask("delayed").delayed
         self.names = column_names(X)
-        X = as_array(X)
+        X = dask_array(X)
         if X.ndim != 2:
             raise ValueError(f"X must have rows and columns, got a Dask array of shape {X.shape}")
         X = X.rechunk({1: -1})
@@ -69,7 +69,7 @@ class RowBlocks:
         self.rows: tuple[int, ...] = tuple(rows for rows in X.chunks[0] if rows)
         starts = np.cumsum([0, *X.chunks[0]])
         parts = [
-            delayed(_checked)(part, self.names, number, int(start))
+            delayed(_checked_block)(part, self.names, number, int(start))
             for number, (part, start, rows) in enumerate(
                 zip(X.to_delayed()[:, 0], starts[:-1], X.chunks[0], strict=True)
             )
@@ -98,7 +98,7 @@ class RowBlocks:
 
     def vector(self, name: str, values: Any) -> Array:
         """One finite number for each row, on the driver; an error names the block of another."""
-        values = as_array(values)
+        values = dask_array(values)
         values = np.asarray(computed(values) if is_dask(values) else values)
         if values.shape != self.shape[:1]:
             raise ValueError(
@@ -138,7 +138,7 @@ class RowBlocks:
         if not x.any():
             return np.zeros((self.shape[0], *x.shape[1:]))
         self.passes[0] += 1
-        return np.concatenate(computed(self.matrices.map(_times, x=self.inner(x))))
+        return np.concatenate(computed(self.matrices.map(_product_with_block, x=self.inner(x))))
 
     def transposed_times(self, theta: Array) -> Array:
         """K' theta in the wider of the two precisions; the sum over the blocks is in float64."""
@@ -291,7 +291,7 @@ def dask(module: str) -> Any:
     return require_extra(f"dask.{module}", extra="dask", purpose="data of Dask")
 
 
-def as_array(values: Any) -> Any:
+def dask_array(values: Any) -> Any:
     """A Dask array from a Dask dataframe or series; anything else as it is."""
     return values.to_dask_array(lengths=True) if hasattr(values, "to_dask_array") else values
 
@@ -363,7 +363,7 @@ def _added(parts: Any) -> tuple[Any, ...]:
     return tuple(sum(column[1:], start=column[0]) for column in zip(*parts, strict=True))
 
 
-def _checked(K: Any, names: Any, number: int, start: int) -> list[Any]:
+def _checked_block(K: Any, names: Any, number: int, start: int) -> list[Any]:
     """A block of finite floating-point numbers, dense or stored by rows."""
     K = scipy.sparse.csr_array(K) if scipy.sparse.issparse(K) else np.asarray(K)
     place = f"block {number} (rows {start} to {start + K.shape[0] - 1})"
@@ -392,7 +392,7 @@ def _check_column(name: str, values: Array, number: int, start: int) -> None:
         raise ValueError(f"sample_weight must be >= 0, got {values.min():g} in block {number}")
 
 
-def _times(K: Any, x: Array) -> Array:
+def _product_with_block(K: Any, x: Array) -> Array:
     return double(product(K, x))
 
 

@@ -40,6 +40,7 @@ from condgrad.arrays import (
     on_device,
     precision,
     smallest,
+    zeros,
 )
 from condgrad.arrays.inputs import floating
 from condgrad.certificate import NULL_SHARE, rounding_noise
@@ -48,7 +49,6 @@ from condgrad.result import Status
 from condgrad.rounding import SAME_MASS
 from condgrad.search.backtracking import ARMIJO_FRACTION
 from condgrad.sets.marginals import kept_share
-from condgrad.streamed_plan import zeros
 from condgrad.transport.forbidden import (
     TIGHTER,
     Usable,
@@ -234,13 +234,13 @@ def solve_batch(
         k, n, m = C.shape
         if n == 0 or m == 0:
             raise ValueError(f"cost must not be empty, got shape {(k, n, m)}")
-        a = _weights("a", a, C, k, n)
-        b = _weights("b", b, C, k, m)
+        a = _weights_of_problems("a", a, C, k, n)
+        b = _weights_of_problems("b", b, C, k, m)
         batch = Batch(C, a, _same_mass(a, b), _entropies(entropy, C, k))
     # what leaves the floats is infinite, and its problem has no answer
     with np.errstate(over="ignore", invalid="ignore"), deadline.within(time_limit):
         result = batch.solved(tol, max_iter)
-    return _finite(result, batch)
+    return _finite_result(result, batch)
 
 
 @dataclass(frozen=True, eq=False)
@@ -417,7 +417,7 @@ def _different_sizes(cost: Any, a: Any, b: Any, entropy: Any) -> MixedBatch | No
                 f"{name} must be a list of {k} arrays of weights, one for each cost, got {given!r}"
             )
         weights[name] = [
-            _weights(f"{name}[{j}]", each, C[None], 1, C.shape[axis])[0]
+            _weights_of_problems(f"{name}[{j}]", each, C[None], 1, C.shape[axis])[0]
             for j, (each, C) in enumerate(zip(given, costs, strict=True))
         ]
     entropies = _entropies(entropy, costs[0], k)
@@ -432,7 +432,7 @@ def _different_sizes(cost: Any, a: Any, b: Any, entropy: Any) -> MixedBatch | No
     return MixedBatch(costs, weights["a"], same, entropies)
 
 
-def _finite(result: BatchResult, batch: Batch | MixedBatch) -> BatchResult:
+def _finite_result(result: BatchResult, batch: Batch | MixedBatch) -> BatchResult:
     """The result, if all problems have a value and a bound; else an error that names the others."""
     xp = namespace(result.value)
     answered = xp.isfinite(result.gap)
@@ -457,7 +457,7 @@ def _turned(C: Array) -> Array:
     return namespace(C).permute_dims(C, (0, 2, 1))
 
 
-def _weights(name: str, weights: Any, C: Array, k: int, size: int) -> Array:
+def _weights_of_problems(name: str, weights: Any, C: Array, k: int, size: int) -> Array:
     """Weights for each problem, in float64, where the cost is; uniform ones for None."""
     xp = namespace(C)
     device = array_api_compat.device(C)
@@ -705,7 +705,7 @@ def ascend(problems: Problems, answers: BatchResult, tol: float, max_iter: int) 
         entropy = problems.stage * problems.entropy
         trial = problems.v + problems.step[:, None] * problems.direction
         point = Point.at(problems, trial, entropy)
-        noise = _noise(problems, point, trial, entropy)
+        noise = _noise_of_dual(problems, point, trial, entropy)
         promised = problems.dual + ARMIJO_FRACTION * problems.step * problems.slope
         good = point.dual >= promised - noise
         problems.v = xp.where(good[:, None], trial, problems.v)
@@ -759,7 +759,7 @@ def ascend(problems: Problems, answers: BatchResult, tol: float, max_iter: int) 
             problems = problems.only(problems.aim >= 0.0)
 
 
-def _noise(problems: Problems, point: Point, v: Array, entropy: Array) -> Array:
+def _noise_of_dual(problems: Problems, point: Point, v: Array, entropy: Array) -> Array:
     """What rounding errors may have done to the dual."""
     xp = namespace(v)
     k, n, m = problems.C.shape
@@ -802,7 +802,7 @@ def certify(
     value = cost + entropy_term
     size = xp.abs(cost) + xp.abs(entropy_term)
     scale = xp.maximum(size, NULL_SHARE * problems.null_size)
-    noise = _noise(problems, point, problems.v, problems.entropy)
+    noise = _noise_of_dual(problems, point, problems.v, problems.entropy)
     bound = xp.minimum(point.dual - noise, value)
     number = problems.number
     better = value - bound < answers.value[number] - answers.lower_bound[number]

@@ -342,7 +342,7 @@ def _repainted(image: Any, table: Any, smooth: float) -> Any:
     result = image.copy()
     count = 1 if grey else CHANNELS
     moves = np.empty((*image.shape[:2], count), dtype=np.float32) if smooth > 0.0 else None
-    for rows in _blocks(image):
+    for rows in _rows_of_pixels(image):
         old = _three_channels(image[rows]) / full
         places = (CUBE - 1) * np.moveaxis(old, -1, 0)
         new = np.stack(
@@ -411,7 +411,7 @@ def srgb_of(lab: Any) -> Any:
     return np.where(linear <= SRGB_DARK / SRGB_SLOPE, SRGB_SLOPE * linear, powers)
 
 
-def _blocks(image: Any) -> Iterator[slice]:
+def _rows_of_pixels(image: Any) -> Iterator[slice]:
     height, width = image.shape[:2]
     step = max(1, PIXELS_TOGETHER // width)
     return (slice(start, start + step) for start in range(0, height, step))

@@ -466,7 +466,10 @@ def _squared_euclidean(
             norm == "median" and len(Xs) * len(Xt) > 4 * DISTANCES_TOGETHER
         ):  # of every k-th source, where all pairs are too many
             rows = slice(None, None, -(-len(Xs) * len(Xt) // (4 * DISTANCES_TOGETHER)))
-        blocks = (_distances(Xs[rows][some], Xt, "sqeuclidean") for some in _blocks(Xs[rows], Xt))
+        blocks = (
+            _distances(Xs[rows][some], Xt, "sqeuclidean")
+            for some in _rows_of_distances(Xs[rows], Xt)
+        )
         size = (
             max(float(xp.max(C)) for C in blocks)
             if norm == "max"
@@ -522,7 +525,7 @@ def _distances(Xs: Array, Xt: Array, metric: str) -> Array:
     )
 
 
-def _blocks(X: Array, Y: Array) -> list[slice]:
+def _rows_of_distances(X: Array, Y: Array) -> list[slice]:
     """Rows of X whose distances to all of Y are held at a time."""
     step = max(1, DISTANCES_TOGETHER // len(Y))
     return [slice(begin, begin + step) for begin in range(0, len(X), step)]
@@ -552,7 +555,7 @@ def _displaced(X: Array, origin: Array, moved: Array) -> Array:
 
     nearest = [
         torch.argmin(_distances(X[rows], like(origin, X), "euclidean"), dim=1)
-        for rows in _blocks(X, origin)
+        for rows in _rows_of_distances(X, origin)
     ]
     return X + displacement[torch.cat(nearest)]
 

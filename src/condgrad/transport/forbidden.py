@@ -37,7 +37,7 @@ from condgrad.result import Status
 from condgrad.rounding import SAME_MASS
 from condgrad.sets import Transport
 from condgrad.stopping import RelativeGap
-from condgrad.streamed_plan import StreamedMatrix, StreamedPlan, tiles
+from condgrad.streamed_plan import StreamedMatrix, StreamedPlan, tiles_of
 from condgrad.transport.costs import BlockCost
 
 SAME_SUM = 1e-12
@@ -292,7 +292,7 @@ def allowed_by(cost: BlockCost) -> tuple[np.ndarray, float, float] | None:
     allowed = np.ones(cost.shape, dtype=bool)
     highest = -math.inf
     lowest = math.inf
-    for i, j in tiles(cost.shape, blocks.Xs):
+    for i, j in tiles_of(cost.shape, blocks.Xs):
         part = blocks.of(i, j)
         xp = namespace(part)
         if bool(xp.any(xp.isnan(part) | (part == -math.inf))):

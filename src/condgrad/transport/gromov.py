@@ -235,7 +235,7 @@ def gromov(
     seed = _checks.whole("seed", seed, at_least=0)
     if time_limit is not None:
         _checks.number("time_limit", time_limit, at_least=0.0)
-    with deadline.within(time_limit), passes.counted() as count:
+    with deadline.within(time_limit), passes.counting() as count:
         wanted = max(problem.f.space.shape) <= BOUND_AT_MOST  # type: ignore[union-attr]
         if lower_bound is not None:
             wanted = _checks.flag("lower_bound", lower_bound)

@@ -234,7 +234,7 @@ def _objective(linear: Smooth, like: Array, regularizers: Sequence[Regularizer])
     """
     f = linear
     shape = " x ".join(map(str, linear.space.shape))  # type: ignore[union-attr]
-    for k, regularizer in enumerate(_checked(regularizers)):
+    for k, regularizer in enumerate(_checked_regularizers(regularizers)):
         try:
             if isinstance(regularizer, Laplacian):
                 Xs, Xt = (
@@ -251,7 +251,7 @@ def _objective(linear: Smooth, like: Array, regularizers: Sequence[Regularizer])
     return f
 
 
-def _checked(regularizers: Any) -> Sequence[Regularizer]:
+def _checked_regularizers(regularizers: Any) -> Sequence[Regularizer]:
     if not isinstance(regularizers, list | tuple) or not all(
         isinstance(r, Smooth) or hasattr(r, "smooth_part") for r in regularizers
     ):
@@ -391,7 +391,7 @@ def solve(
     if plan not in PLAN_FORMS:
         raise ValueError(f"plan must be one of {', '.join(map(repr, PLAN_FORMS))}, got {plan!r}")
     entropy = _checks.number("entropy", entropy, at_least=0.0)
-    regularizers = _checked(regularizers)
+    regularizers = _checked_regularizers(regularizers)
     rule = step_rule(step)
     if time_limit is not None:
         _checks.number("time_limit", time_limit, at_least=0.0)
@@ -443,7 +443,7 @@ def solve(
     f = _objective(linear, like, regularizers)
     g: Simple = simple.Entropy(entropy, on=P) if entropy > 0 else simple.Zero(on=P)
     problem = TransportProblem(f, g, points_of(cost, f, g))
-    with deadline.within(time_limit), passes.counted() as count, _shared_by(workers):
+    with deadline.within(time_limit), passes.counting() as count, _shared_by(workers):
         if start is None and streamed and method in ("auto", "newton"):
             start = coarse_start(problem, cost, regularizers, solve)
         if start is None and method in ("auto", "newton"):

@@ -29,6 +29,7 @@ from condgrad.arrays import (
     product,
     smallest,
     total,
+    zeros,
 )
 from condgrad.arrays.inputs import floating
 from condgrad.newton.conjugate_gradients import conjugate_gradients
@@ -37,7 +38,7 @@ from condgrad.problem import Simple, Smooth
 from condgrad.rounding import membership_tolerance
 from condgrad.sets.sinkhorn import normalised_rows
 from condgrad.smooth import TransportLaplacian
-from condgrad.streamed_plan import Linearisation, StreamedPlan, zeros
+from condgrad.streamed_plan import Linearisation, StreamedPlan
 from condgrad.structure import TransportStructure, transport_structure
 from condgrad.transport.costs import PointCost, SquaredEuclidean
 from condgrad.transport.regularizers import Laplacian

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.ball.compiled.ldl import add_multiple, factor, inner, solve
+from condgrad.ball.compiled.ldl import add_multiple, factor, inner, solve_factored
 from condgrad.kernels.compiling import compiled, compiled_in_place, entry_point
 
 SQUARES, LOGISTIC, SQUARED_HINGE, POISSON, GAMMA, HUBER = range(6)
@@ -124,7 +124,7 @@ def slopes_and_curvatures(loss: Loss, z: Array, b: float, theta: Array, w: Array
 
 
 @entry_point
-def predict(
+def predict_path(
     problem: PathProblem, before: PathPoint, last: PathPoint, sizes: Array, ridges: Array
 ) -> tuple[Any, ...]:
     """Solutions for the first of the sizes, as far as each takes few rounds.
@@ -289,12 +289,12 @@ def solve_both(B: Array, c: float, first: Array, second: Array) -> None:
     for b in (first, second):
         if is_wide:
             solved = np.dot(b, B)
-            solve(L, D, width, solved)
+            solve_factored(L, D, width, solved)
             shift = np.dot(B, solved)
             for p in range(k):
                 b[p] = (b[p] - shift[p]) / c
         else:
-            solve(L, D, width, b)
+            solve_factored(L, D, width, b)
 
 
 @compiled_in_place

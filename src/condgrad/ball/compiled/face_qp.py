@@ -66,7 +66,7 @@ from condgrad.ball.compiled import (
     free_block,
 )
 from condgrad.ball.compiled.free_block import Ending, FreeBlock, ModelHessian
-from condgrad.ball.compiled.ldl import add_multiple, inner, norm, solve
+from condgrad.ball.compiled.ldl import add_multiple, inner, norm, solve_factored
 from condgrad.kernels.compiling import compiled, compiled_exactly, compiled_in_place, entry_point
 from condgrad.rounding import ON_BOUNDARY
 
@@ -535,10 +535,10 @@ def direction(
     if free_block.by_rows(hessian):
         d, change = free_block.solve_face(hessian, block, normal, d, on_sum, room, guess, ending)
         return d, mu + change
-    solve(block.L, block.D, block.width, d)
+    solve_factored(block.L, block.D, block.width, d)
     if on_sum:
         solved_normal = normal.copy()
-        solve(block.L, block.D, block.width, solved_normal)
+        solve_factored(block.L, block.D, block.width, solved_normal)
         flexibility = inner(normal, solved_normal)
         for _ in range(2):  # a small difference of large numbers does not add up to the room
             change = (inner(normal, d) - room) / flexibility

@@ -127,7 +127,7 @@ def remove(L: Array, D: Array, count: int, A: Array, p: int) -> None:
 
 
 @compiled
-def solve(L: Array, D: Array, count: int, b: Array) -> None:
+def solve_factored(L: Array, D: Array, count: int, b: Array) -> None:
     """The solution of L D L' x = b, in the place of b."""
     for i in range(count):
         b[i] -= inner(L[i, :i], b[:i])

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from condgrad.arrays import Array, dot, namespace, total
+from condgrad.arrays import Array, dot, namespace, total, zeros
 from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS
 from condgrad.smooth import TransportLaplacian
 from condgrad.smooth.transport_laplacian import MomentEvaluation, times_marginal
-from condgrad.streamed_plan import zeros
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,6 +34,7 @@ from condgrad.arrays import (
     on_device,
     product,
     total,
+    zeros,
 )
 from condgrad.certificate import Terms
 from condgrad.kernels.streamed import compact_order
@@ -59,7 +60,7 @@ from condgrad.simple import Entropy
 from condgrad.smooth import TransportLaplacian
 from condgrad.smooth.transport_cost import TransportCostEvaluation
 from condgrad.smooth.transport_laplacian import is_raw
-from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost, zeros
+from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost
 from condgrad.structure import TransportStructure
 
 SLOW_SINKHORN = 350.0

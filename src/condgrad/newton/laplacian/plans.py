@@ -23,6 +23,7 @@ from condgrad.arrays import (
     on_device,
     row_blocks,
     total,
+    zeros,
 )
 from condgrad.memory import free_memory
 from condgrad.newton.entropic_path import lifted_overlap
@@ -33,7 +34,6 @@ from condgrad.streamed_plan import (
     UnformedCost,
     blocks_of,
     norm_of_rows,
-    zeros,
 )
 
 LARGEST_STREAMED_FACTOR = 2000
