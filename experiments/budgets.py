@@ -12,7 +12,7 @@ import sys
 import tempfile
 import tokenize
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ MOST_BRANCHES = 25
 LONG = 100
 """Columns beyond which a line is long."""
 HOUSE = {
-    "tokens": 272_600,
+    "tokens": 273_500,
     "tokens in a line of code": 9.5,
     "numbers": 905,
     "share of long lines": 0.007,
@@ -45,9 +45,14 @@ HOUSE = {
     "imports from inside the ball": 0,
     "modules that minimize needs": 117,
     "class names of several classes": 0,
+    "constants of one name": 0,
+    "functions of one name in several files": 5,
 }
 """What the whole package may have at most. Who needs more raises the number in the commit that
 needs it, and says why there; who needs less lowers it.
+
+The five functions are `main`, the public names `load`, `solve` and `recolor`, and the `model_of` of
+each Newton engine.
 """
 PLAIN_NUMBERS = (0, 1, 2, 0.5, -1)
 """Literals that are no thresholds."""
@@ -353,6 +358,8 @@ def house() -> dict[str, float]:
         "imports from inside the ball": len(imports_from_inside(imports, "condgrad.ball")),
         "modules that minimize needs": len(needed_by("condgrad.minimize", imports)),
         "class names of several classes": len(shared_class_names(texts)),
+        "constants of one name": len(shared_names(files, constants_of)),
+        "functions of one name in several files": len(shared_names(files, names_of_functions)),
     }
 
 
@@ -379,6 +386,35 @@ def shared_class_names(texts: Iterable[str]) -> list[str]:
         if isinstance(node, ast.ClassDef)
     ]
     return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
+def shared_names(files: Iterable[Path], names_of: Callable[[str], set[str]]) -> list[str]:
+    """Names at the top of several files. The files of kernels/ count as one where their names are
+    those of functions: there each backend answers the same questions.
+    """
+    names: dict[str, set[str]] = {}
+    for file in files:
+        is_kernel = names_of is names_of_functions and file.parent.name == "kernels"
+        for name in names_of(file.read_text("utf-8")):
+            names.setdefault(name, set()).add("kernels" if is_kernel else str(file))
+    return sorted(name for name, places in names.items() if len(places) > 1)
+
+
+def constants_of(text: str) -> set[str]:
+    """What a file assigns at its top, but for `__all__`."""
+    names = set()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            parts = [part for target in targets for part in ast.walk(target)]
+            names |= {part.id for part in parts if isinstance(part, ast.Name)}
+    return names - {"__all__"}
+
+
+def names_of_functions(text: str) -> set[str]:
+    """The functions at the top of a file."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name for node in ast.parse(text).body if isinstance(node, functions)}
 
 
 # --- what runs

@@ -147,7 +147,7 @@ def measured(
         term.graphs  # noqa: B018 - they are made when first asked for, and are no part of a solve
     options: dict[str, Any] = {"plan": plan, "tol": problem.tol, "time_limit": limit}
     begin = time.perf_counter()
-    with passes.counted() as count:
+    with passes.counting() as count:
         t = cg.transport.solve(
             cg.transport.SquaredEuclidean(Xs, Xt),
             entropy=problem.entropy * mean,

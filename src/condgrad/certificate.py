@@ -451,7 +451,7 @@ class Certificate:
 
         The rounding error that was subtracted is added twice: once to undo this, and once more
         because the bound itself may be too small by as much. If the result meets the stopping rule,
-        only rounding kept the iterate from meeting it.
+        only rounding stopped the iterate from meeting it.
         """
         bound = min(self.value, iterate.lower_bound + 2.0 * iterate.noise)
         if self.stationarity is not None:

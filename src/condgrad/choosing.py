@@ -47,7 +47,7 @@ MOST_REMEMBERED = 1 << 22
 """The largest number of entries of all remembered vertices together. If vertices are larger, fewer
 are remembered, but at least 5.
 """
-EXACT = Exact()
+EXACT_STEPS = Exact()
 """The step rule where nobody asks for another one."""
 
 
@@ -74,7 +74,7 @@ class WantedGap(NamedTuple):
 class RunOptions:
     """What a method needs to know besides f and g."""
 
-    step: StepRule = EXACT
+    step: StepRule = EXACT_STEPS
     memory: int = 0
     lazy: bool = False
     wanted_gap: WantedGap = WantedGap()
@@ -103,7 +103,7 @@ def _require_convex(f: Smooth, method: str) -> None:
 def newton(f: Smooth, g: Simple, options: RunOptions) -> Method:
     """Newton chooses its own steps."""
     _require_convex(f, "newton")
-    if options.memory or options.step != EXACT:
+    if options.memory or options.step != EXACT_STEPS:
         raise ValueError("method='newton' chooses its own steps: leave step='exact' and memory=0")
     try:
         return _engine(f, g, options)
@@ -144,7 +144,7 @@ def auto(f: Smooth, g: Simple, options: RunOptions) -> Method:
 
     If a method can make no further step, the next one continues from its best point.
     """
-    if options.memory or options.step != EXACT:
+    if options.memory or options.step != EXACT_STEPS:
         return cgs(f, g, options)
     methods = _most_promising_first(f, g, options)
     return InTurn(next(methods), methods)
@@ -194,7 +194,7 @@ def _auto_memory(f: Smooth, g: Simple) -> int:
 def spg(f: Smooth, g: Simple, options: RunOptions) -> Method:
     """Non-monotone by default. Monotone with Armijo's rule, and if f is not convex."""
     step = options.step
-    if options.memory or not (step == EXACT or isinstance(step, Armijo)):
+    if options.memory or not (step == EXACT_STEPS or isinstance(step, Armijo)):
         raise ValueError(
             "method='spg' searches along projected gradients: step must be 'exact' (non-monotone), 'armijo' (monotone) "
             f"or a steps.Armijo, and memory 0, got {step!r} and memory={options.memory}"
@@ -208,7 +208,7 @@ def pqn(f: Smooth, g: Simple, options: RunOptions) -> Method:
     """Always monotone. If Armijo's rule is given, its parameters are used."""
     _require_convex(f, "pqn")
     step = options.step
-    if options.memory or not (step == EXACT or isinstance(step, Armijo)):
+    if options.memory or not (step == EXACT_STEPS or isinstance(step, Armijo)):
         raise ValueError(
             "method='pqn' tries the whole step and backtracks: step must be 'exact', 'armijo' or a steps.Armijo, "
             f"and memory 0, got {step!r} and memory={options.memory}"

@@ -22,7 +22,7 @@ AXES = {
     "evaluations": "evaluations of f",
 }
 """What it is shown against."""
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+RUN_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 """Colours that most color-blind people can tell apart (Okabe and Ito)."""
 STYLES = ("-", "--", ":", "-.")
 
@@ -112,8 +112,8 @@ class Comparison:
             trace = result.trace
             bound = self.lower_bound if measure == "distance" else trace["lower_bound"]
             style = {
-                "color": COLORS[i % len(COLORS)],
-                "linestyle": STYLES[i // len(COLORS) % len(STYLES)],
+                "color": RUN_COLORS[i % len(RUN_COLORS)],
+                "linestyle": STYLES[i // len(RUN_COLORS) % len(STYLES)],
             }
             draw_distance(ax, trace[against], trace["best_value"], bound, label=name, **style)
         ax.set(xlabel=AXES[against], ylabel=MEASURES[measure], yscale="log")
@@ -182,7 +182,7 @@ def compare(results: Mapping[str, Result | AnswerOfRun]) -> Comparison:
     lowest = min(named, key=lambda name: named[name].value)
     lower_bound = named[highest].lower_bound
     best_value = named[lowest].value
-    noise = max(_noise(result) for result in named.values())
+    noise = max(_noise_of_run(result) for result in named.values())
     if lower_bound - best_value > CONTRADICTION * noise:
         raise ValueError(
             f"these are results of different problems: {highest!r} proves that F* >= "
@@ -191,7 +191,7 @@ def compare(results: Mapping[str, Result | AnswerOfRun]) -> Comparison:
     return Comparison(named, min(lower_bound, best_value), best_value)
 
 
-def _noise(result: Result | AnswerOfRun) -> float:
+def _noise_of_run(result: Result | AnswerOfRun) -> float:
     """What rounding may have done to its value and its bound."""
     run = result.result if isinstance(result, AnswerOfRun) else result
     return run.certificate.noise + np.finfo(np.float64).eps * abs(run.value)

@@ -21,11 +21,11 @@ import scipy.sparse
 from condgrad import ball, sets, simple, smooth, transport
 from condgrad.kernels import readiness
 from condgrad.minimize import minimize
-from condgrad.sets.threshold import MANY
+from condgrad.sets.threshold import COMPILED_FROM
 
 LOW_PRIORITY = 10
 """The compiling process runs this many steps of `os.nice` below the user's programs."""
-TRIES = 20
+LOOKS_AT_LOCK = 20
 """How often a lock is looked at to see whether somebody compiles. A program may hold it for a
 moment.
 """
@@ -44,7 +44,7 @@ def main() -> None:
     """What the process beside a program does: nothing where another one is at it or has done it."""
     if hasattr(os, "nice"):
         os.nice(LOW_PRIORITY)
-    for _ in range(TRIES):
+    for _ in range(LOOKS_AT_LOCK):
         with readiness.lock() as is_ours:
             if is_ours:
                 if not readiness.is_compiled():
@@ -130,9 +130,9 @@ def compile_projections() -> None:
     """Compile what projections of long vectors call, in both precisions."""
     with _compiling_here():
         for kind in (np.float64, np.float32):
-            x = np.linspace(0.0, 1.0, MANY, dtype=kind)
+            x = np.linspace(0.0, 1.0, COMPILED_FROM, dtype=kind)
             sets.L1Ball(1.0).project(x)
-            sets.Simplex(MANY).project(x)
+            sets.Simplex(COMPILED_FROM).project(x)
 
 
 def compile_transport() -> None:

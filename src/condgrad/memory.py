@@ -40,7 +40,7 @@ def free_memory(x: Array = None) -> float:
 def free_host_memory(root: Path = ROOT) -> float:
     """Bytes that this process may still take; `root` is where the system's files hang."""
     free = _available(root)
-    for hierarchy, folder in _groups(root):
+    for hierarchy, folder in _control_groups(root):
         left = _left_by(hierarchy, folder)
         if left < free:  # else it does not matter how much of its usage are cached files
             free = min(free, left + _cached_files(folder / "memory.stat", hierarchy.cached_files))
@@ -100,7 +100,7 @@ def _left_by(hierarchy: Hierarchy, folder: Path) -> float:
     return math.inf
 
 
-def _groups(root: Path) -> Iterator[tuple[Hierarchy, Path]]:
+def _control_groups(root: Path) -> Iterator[tuple[Hierarchy, Path]]:
     """The groups of this process and those around them, whose limits hold too."""
     # inside a container the paths may be those of the host, and what can be seen is the group
     # itself

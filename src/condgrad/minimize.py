@@ -114,7 +114,7 @@ def minimize(
         4. "cgs", with a memory of 5, or of up to 50 if g is `Zero`.
 
         Newton's method for a loss or `Multinomial` needs compiled code, except on a `Polytope`.
-        This code is compiled once on a machine, in about half a minute, and kept on disk. "newton"
+        This code is compiled once on a machine, in about half a minute, and stored on disk. "newton"
         waits for it. "auto" does not wait: "spg" runs while another process compiles. The
         environment variable `CONDGRAD_KERNELS` may be "background" (the default), "wait" or "off".
 
@@ -204,7 +204,7 @@ def minimize(
     with _progress_line(progress) as show, limit, kernels.with_signals_as_raised(), overflows:
         if show is not None:
             callback = _both(show, callback)
-        earlier, kept, point = _earlier(f, g, x0, start, checkpoint, checkpoint_every)
+        earlier, written_to, point = _earlier(f, g, x0, start, checkpoint, checkpoint_every)
         first = start_point(f, g.on, point)
         null = null_size(f, g, first) if earlier is None else earlier.certificate.null_size
         options = RunOptions(rule, memory, lazy, WantedGap.of(stop, tol, null))
@@ -220,11 +220,11 @@ def minimize(
             callback=callback,
             problem=(f, g),
             earlier=earlier,
-            checkpoint=kept,
+            checkpoint=written_to,
         )
-    if kept is not None:
-        result = replace(result, digest=kept.digest)
-        result.save(kept.path)
+    if written_to is not None:
+        result = replace(result, digest=written_to.digest)
+        result.save(written_to.path)
         return result
     if earlier is not None:
         return replace(result, digest=earlier.digest)
@@ -292,19 +292,19 @@ def _earlier(
     """The result of this problem to go on from, the checkpoint to keep, and the point to start
     from.
     """
-    kept = None
+    written_to = None
     space = f.space or g.on.space
     if checkpoint is not None:
         if not g.on.forms_points:
             raise TypeError(NO_STREAMED_PLANS)
         every = _checks.number("checkpoint_every", every, at_least=0.0)
-        kept = resuming.Checkpoint(checkpoint, every, resuming.digest(f, g))
-        found = kept.earlier()
+        written_to = resuming.Checkpoint(checkpoint, every, resuming.digest(f, g))
+        found = written_to.earlier()
         if found is not None:
             found = resuming.result_in_space(found, space)
-            return found, kept, found.x
+            return found, written_to, found.x
     if start is None:
-        return None, kept, x0
+        return None, written_to, x0
     start = getattr(start, "result", start)  # a TransportResult has one
     if not isinstance(start, Result):
         raise TypeError(
@@ -316,9 +316,9 @@ def _earlier(
         raise TypeError(NO_STREAMED_PLANS)
     start = resuming.result_in_space(start, space)
     same = start.digest is not None and start.digest == (
-        kept.digest if kept else resuming.digest(f, g)
+        written_to.digest if written_to else resuming.digest(f, g)
     )
-    return start if same else None, kept, start.x
+    return start if same else None, written_to, start.x
 
 
 def start_point(f: Smooth, on: Set, x0: Any) -> Array:

@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-COLUMNS = 32
+COLUMNS_A_PASS = 32
 OTHER = "other"
 """The name of passes whose purpose nobody has named."""
 
 
 @dataclass
 class PassCount:
-    """The passes since `counted` was entered."""
+    """The passes since `counting` was entered."""
 
     passes: int = 0
     by_purpose: Counter[str] = field(default_factory=Counter)
@@ -33,7 +33,7 @@ _purpose: ContextVar[str] = ContextVar("condgrad_purpose", default=OTHER)
 
 
 @contextmanager
-def counted() -> Iterator[PassCount]:
+def counting() -> Iterator[PassCount]:
     """Counts the passes made inside; a count around it has them too."""
     count = PassCount()
     around = _current.get()
@@ -61,6 +61,6 @@ def note(columns: int = 1) -> None:
     """A product with so many columns was made."""
     count = _current.get()
     if count is not None:
-        made = max(1, math.ceil(columns / COLUMNS))
+        made = max(1, math.ceil(columns / COLUMNS_A_PASS))
         count.passes += made
         count.by_purpose[_purpose.get()] += made

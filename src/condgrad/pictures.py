@@ -132,15 +132,15 @@ def _draw_couplings(axes: Any, plan: Any, Xs: Any, Xt: Any) -> None:
 
 
 def draw_matrix(axes: Any, plan: Any) -> None:
-    """The plan as an image; a large one by the sums of its blocks."""
+    """The plan as a picture; a large one by the sums of its blocks."""
     (n, m), shown, note = plan.shape, plan, ""
     if max(n, m) > PIXELS_SHOWN:
         starts = [np.arange(0, size, -(-size // PIXELS_SHOWN)) for size in plan.shape]
         shown = np.add.reduceat(np.add.reduceat(plan, starts[0], axis=0), starts[1], axis=1)
         note = ", summed over blocks"
     style = {"cmap": "cividis", "aspect": "auto", "interpolation": "nearest", "vmin": 0.0}
-    image = axes.imshow(shown, extent=(-0.5, m - 0.5, n - 0.5, -0.5), **style)
-    axes.figure.colorbar(image, ax=axes, label="mass")
+    drawn = axes.imshow(shown, extent=(-0.5, m - 0.5, n - 0.5, -0.5), **style)
+    axes.figure.colorbar(drawn, ax=axes, label="mass")
     axes.set(title=f"The plan{note}", xlabel="target", ylabel="source")
 
 
@@ -192,7 +192,7 @@ def draw_scores(axes: Any, chooser: Any, counts: Any) -> None:
     axes.errorbar(sizes, sign * curve["mean_test_score"], curve["standard_error"], **style)
     axes.set(xscale="log" if sizes.min() > 0.0 else "linear")
     name = tried.removeprefix("param_")
-    mark(axes, chooser._selected[tried], name)
+    mark_chosen(axes, chooser._selected[tried], name)
     axes.set(xlabel=MEANINGS[name])
     if name == "alpha":  # as along the others, there is more and more room from left to right
         axes.invert_xaxis()
@@ -210,7 +210,7 @@ def draw_scores(axes: Any, chooser: Any, counts: Any) -> None:
     )
 
 
-def mark(axes: Any, place: float, name: str, note: str = "") -> None:
+def mark_chosen(axes: Any, place: float, name: str, note: str = "") -> None:
     """A line at what was chosen."""
     label = f"{name} {place:.4g}{note}"
     axes.axvline(place, color="#444444", lw=1.0, ls="--", zorder=2, label=label)

@@ -17,7 +17,7 @@ from condgrad.certificate import Certificate, Terms
 from condgrad.errors import require_extra
 from condgrad.whole_file import whole_file
 
-FORMAT = "condgrad result 1"
+RESULT_FORMAT = "condgrad result 1"
 FEW_POINTS = 20
 """Up to this many points, a plot marks each of them: a single point makes no line."""
 
@@ -292,7 +292,7 @@ class Result:
             raise TypeError(NO_STREAMED_PLANS)
         proof = self.certificate
         about = {
-            "format": FORMAT,
+            "format": RESULT_FORMAT,
             "status": self.status.name,
             "message": self.message,
             "iterations": self.iterations,
@@ -332,16 +332,16 @@ class Result:
             f"  value        {proof.value:.12g}   ({proof.value_from})",
         ]
         if proof.stationarity is not None:
-            share = proof.relative_stationarity
+            relative = proof.relative_stationarity
             lines += [
-                f"  stationarity {proof.stationarity:.3g}, or {share:.3g} times the scale of F ({proof.scale:.3g});",
+                f"  stationarity {proof.stationarity:.3g}, or {relative:.3g} times the scale of F ({proof.scale:.3g});",
                 "               proved: x is stationary up to this; not proved: that no other point is better",
             ]
         if proof.stationarity is None or proof.lower_bound > -math.inf:
-            share = proof.relative_gap
+            relative = proof.relative_gap
             lines += [
                 f"  lower bound  {proof.lower_bound:.12g}   ({proof.bound_from}); F* lies between the two",
-                f"  gap          {proof.gap:.3g}, or {share:.3g} times the scale of F ({proof.scale:.3g})",
+                f"  gap          {proof.gap:.3g}, or {relative:.3g} times the scale of F ({proof.scale:.3g})",
             ]
         lines.append(
             f"  {self.iterations} iteration{plural} of {self.method} in {self.seconds:.3g} s"
@@ -391,7 +391,7 @@ def load(path: str | Path) -> Result:
                 for i in range(sum(name.startswith("past_") for name in archive))
             )
             written = about["format"]
-            if written == FORMAT:
+            if written == RESULT_FORMAT:
                 return _result(about, x, rows, past)
     except FileNotFoundError:
         raise
@@ -404,7 +404,7 @@ def load(path: str | Path) -> Result:
             f"{path} is not a result that condgrad saved, or it is damaged ({error})"
         ) from error
     raise ValueError(
-        f"{path} has the format {written!r}, but this version reads {FORMAT!r}: save it again"
+        f"{path} has the format {written!r}, but this version reads {RESULT_FORMAT!r}: save it again"
     )
 
 

@@ -139,14 +139,14 @@ class Checkpoint:
         """The result of an earlier run of the same problem; None if there is no file yet."""
         if not self.path.exists():
             return None
-        found = load(self.path)
-        if found.digest != self.digest or self.digest is None:
+        saved = load(self.path)
+        if saved.digest != self.digest or self.digest is None:
             raise ValueError(
                 f"checkpoint {self.path} belongs to another problem, or to one with functions of your own, which "
                 "cannot be compared: delete it, name another file, or start from its point by "
                 "x0=condgrad.load(path).x"
             )
-        return found
+        return saved
 
     def offer(self, result: Callable[[], Result]) -> None:
         """Write the result if the last one is old enough."""

@@ -6,8 +6,12 @@ in float64.
 
 from __future__ import annotations
 
+import sys
+
 from condgrad.arrays import Array, precision
 
+UNIT = sys.float_info.epsilon
+"""The rounding unit of float64."""
 ROUNDING_UNITS = 4.0
 """A computed sum may be off by this many rounding units of its terms, taken before they cancel."""
 CONTRADICTION = 1e4

@@ -1,4 +1,4 @@
-"""Costs and plans that are never formed: all that is kept of them are factors, in memory O((n + m)
+"""Costs and plans that are never formed: all that is stored of them are factors, in memory O((n + m)
 r).
 
 A cost is a bilinear form of low rank, a number for each row and column, and possibly a function of
@@ -31,15 +31,14 @@ from condgrad.arrays import (
     on_device,
     precision,
     total,
+    zeros,
 )
 from condgrad.kernels import streamed
-from condgrad.kernels.streamed import CentredColumns, Score
+from condgrad.kernels.streamed import DEVICE_TILE, TILE, CentredColumns, Score
 from condgrad.sets.marginals import kept_share
 
 FLOAT32_ROUNDING = 6e-8
 """The rounding unit of float32."""
-TILE, DEVICE_TILE = 1 << 17, 1 << 24
-"""The number of entries of a tile of a cost by blocks, on a CPU and on a GPU."""
 ENTRY_UNITS = 1.0
 """If many entries are summed, the logarithm of an entry is taken to be off by this many rounding
 units of its terms.
@@ -211,7 +210,7 @@ class UnformedCost(Unformed):
 
     def _block_tiles(self) -> Iterator[tuple[slice, slice, Array]]:
         if self.blocks is not None:
-            for rows, columns in tiles(self.shape, self.left):
+            for rows, columns in tiles_of(self.shape, self.left):
                 yield rows, columns, self.blocks.of(rows, columns)
 
     def score(self, potential: Array, entropy: float) -> StreamedMatrix:
@@ -365,7 +364,7 @@ class StreamedMatrix:
         s = self.factors
         top = xp.full_like(s.row, -xp.inf)
         sums = xp.zeros_like(top)
-        for i, j in tiles(self.shape, s.left):
+        for i, j in tiles_of(self.shape, s.left):
             part = self._scores(i, j)
             raised = xp.maximum(top[i], xp.max(part, axis=1))
             shift = xp.where(raised == -xp.inf, 0.0, raised)
@@ -381,7 +380,7 @@ class StreamedMatrix:
         if self.blocks is None:
             return streamed.times(self.factors, R, precision=precision)
         result = zeros(R, self.shape[0], R.shape[1])
-        for i, j in tiles(self.shape, R):
+        for i, j in tiles_of(self.shape, R):
             result[i] += self._exponentials(i, j) @ R[j]
         return result
 
@@ -393,7 +392,7 @@ class StreamedMatrix:
         if self.blocks is None:
             return streamed.weighted_times(self.factors, left, right, R, precision=precision)
         result = zeros(R, self.shape[0], R.shape[1])
-        for i, j in tiles(self.shape, R):
+        for i, j in tiles_of(self.shape, R):
             result[i] += (self._exponentials(i, j) * (left[i] @ right[j].T)) @ R[j]
         return result
 
@@ -404,7 +403,7 @@ class StreamedMatrix:
             return streamed.entropy_row_sums(self.factors, kept, row_rest, column_rest)
         xp = namespace(kept)
         result = zeros(kept, self.shape[0])
-        for i, j in tiles(self.shape, kept):
+        for i, j in tiles_of(self.shape, kept):
             p = self._exponentials(i, j) * kept[j][None, :] + outer(row_rest[i], column_rest[j])
             result[i] += xp.sum(p * xp.log(xp.where(p > 0.0, p, 1.0)), axis=1)
         return result
@@ -418,7 +417,7 @@ class StreamedMatrix:
 
     def tiles(self) -> Iterator[tuple[slice, slice, Array]]:
         """All entries, a block of rows and columns at a time."""
-        for i, j in tiles(self.shape, self.factors.left):
+        for i, j in tiles_of(self.shape, self.factors.left):
             yield i, j, self._exponentials(i, j)
 
     def _scores(self, i: Any, j: Any) -> Array:
@@ -566,10 +565,10 @@ class StreamedPlan(Unformed):
         """
         if self.is_product or self.mass == 0.0:
             return 0.0
-        unit = ENTRY_UNITS * precision(self.a)
-        largest = unit * self.matrix.largest_score
+        of_an_entry = ENTRY_UNITS * precision(self.a)
+        largest = of_an_entry * self.matrix.largest_score
         growth = math.expm1(min(largest, LARGEST_LOG_ERROR)) / largest if largest > 0.0 else 1.0
-        return growth * unit * (1.0 + self.matrix.mean_score(self.a, self.b))
+        return growth * of_an_entry * (1.0 + self.matrix.mean_score(self.a, self.b))
 
     def repair(self, f_here: Any, g: Any, g_value: float) -> float:
         """What making its marginals exact may add to f + g, at most, beyond what is computed."""
@@ -666,8 +665,8 @@ class StreamedPlan(Unformed):
         rest = outer(self.row_rest, R.T @ self.column_rest)
         if self.is_product:
             return rest
-        kept = self.matrix.times(self.kept[:, None] * R)
-        return (kept if self.row_kept is None else self.row_kept[:, None] * kept) + rest
+        of_matrix = self.matrix.times(self.kept[:, None] * R)
+        return (of_matrix if self.row_kept is None else self.row_kept[:, None] * of_matrix) + rest
 
     @cached_property
     def negentropy(self) -> float:
@@ -701,8 +700,10 @@ class StreamedPlan(Unformed):
     def rows(self, indices: Any) -> Array:
         """Some rows, as an array."""
         rest = outer(self.row_rest[indices], self.column_rest)
-        kept = self.matrix.rows(indices) * self.kept[None, :]
-        return (kept if self.row_kept is None else self.row_kept[indices][:, None] * kept) + rest
+        of_matrix = self.matrix.rows(indices) * self.kept[None, :]
+        return (
+            of_matrix if self.row_kept is None else self.row_kept[indices][:, None] * of_matrix
+        ) + rest
 
     def dense(self) -> Array:
         """All of it, as an array of n x m."""
@@ -710,12 +711,6 @@ class StreamedPlan(Unformed):
         for rows in blocks_of(self.shape[0], max(1, _tile_size(self.a) // self.shape[1])):
             result[rows] = self.rows(rows)
         return result
-
-
-def zeros(like: Array, *shape: int) -> Array:
-    """Zeros in float64, of the library and on the device of another array."""
-    xp = namespace(like)
-    return xp.zeros(shape, dtype=xp.float64, device=array_api_compat.device(like))
 
 
 def outer(left: Array, right: Array) -> Array:
@@ -781,7 +776,7 @@ def blocks_of(size: int, step: int) -> list[slice]:
     return [slice(begin, min(begin + step, size)) for begin in range(0, size, step)]
 
 
-def tiles(shape: tuple[int, int], like: Array) -> Iterator[tuple[slice, slice]]:
+def tiles_of(shape: tuple[int, int], like: Array) -> Iterator[tuple[slice, slice]]:
     """Blocks of rows and columns that make up the whole."""
     columns = min(shape[1], 1 << 12)
     for i in blocks_of(shape[0], max(1, _tile_size(like) // columns)):

@@ -28,7 +28,7 @@ from condgrad.smooth import (
 from condgrad.smooth.composite import LossOfMatrix, is_at_hand
 from condgrad.smooth.folding import Folded, FoldedLoss
 
-PLANS = (Transport, PartialTransport, SharedMarginal)
+PLAN_SETS = (Transport, PartialTransport, SharedMarginal)
 COSTS = (Linear, TransportCost)
 
 
@@ -104,7 +104,7 @@ Structure = TransportStructure | LossOnSet | LossOnPolytope | NoStructure
 
 def structure(f: Smooth, g: Simple) -> Structure:
     """The structure of f + g."""
-    if isinstance(g.on, PLANS):
+    if isinstance(g.on, PLAN_SETS):
         return transport_structure(f, g)
     if not isinstance(g, Ridge | Zero | ElasticNet):
         quadratics = "Ridge and Zero are, and ElasticNetPenalty is for fixed signs of x"
@@ -127,12 +127,12 @@ def transport_structure(f: Smooth, g: Simple) -> TransportStructure:
     def some(*kinds: type) -> tuple[Any, ...]:
         return tuple((weight, term) for weight, term in terms if isinstance(term, kinds))
 
-    known = (*COSTS, TransportLaplacian, TransportGroupLasso)
+    placed = (*COSTS, TransportLaplacian, TransportGroupLasso)
     return TransportStructure(
         on=g.on,
         entropy=g.weight if isinstance(g, Entropy) else 0.0,
         costs=some(*COSTS),
         laplacians=some(TransportLaplacian),
         groups=some(TransportGroupLasso),
-        others=tuple((weight, term) for weight, term in terms if not isinstance(term, known)),
+        others=tuple((weight, term) for weight, term in terms if not isinstance(term, placed)),
     )

@@ -550,11 +550,11 @@ def test_products_with_the_data(
 
 def test_no_kind_of_input_is_compiled_for_again() -> None:
     """A compilation takes half a minute, which no time limit cuts short."""
-    from condgrad.ball.compiled.along_path import predict
+    from condgrad.ball.compiled.along_path import predict_path
     from condgrad.ball.compiled.face_qp import minimise
     from condgrad.kernels.sparse_gram import weighted_gram
 
-    entry_points = minimise, weighted_gram, predict
+    entry_points = minimise, weighted_gram, predict_path
     K = np.asfortranarray(np.random.default_rng(0).standard_normal((30, 8)))
     y, ones = K[:, 0].copy(), np.ones(8)
     boxes = cg.sets.Box(-ones, ones), cg.sets.Box(-ones, 1.0), cg.sets.Box(-1.0, 1.0)

@@ -78,11 +78,13 @@ class Model:
         """The Hessian in one of the forms that it may have."""
         if form == "matrix":
             return ModelHessian(self.H)
-        pull = self.B.sum(axis=1)
+        means = self.B.sum(axis=1)
         more = scipy.sparse.csr_array(
-            np.column_stack([self.B, pull])
-        )  # what the pull takes off again
-        return of_rows(more.indptr, more.indices, more.data, more.shape[1], pull=pull, ridge=self.c)
+            np.column_stack([self.B, means])
+        )  # what the means take off again
+        return of_rows(
+            more.indptr, more.indices, more.data, more.shape[1], means=means, ridge=self.c
+        )
 
     def solve(
         self, *, form: str = "matrix", rounds: int = 1000, accuracy: float = 1e-8
@@ -192,7 +194,7 @@ def test_conjugate_gradients_end_where_the_ridge_allows() -> None:
     rng = np.random.default_rng(0)
     k, m = 400, 600
     B = scipy.sparse.csr_array(rng.standard_normal((k, m)) * (rng.random((k, m)) < 0.05))
-    hessian = of_rows(B.indptr, B.indices, B.data, m, pull=np.zeros(k), ridge=np.ones(k))
+    hessian = of_rows(B.indptr, B.indices, B.data, m, means=np.zeros(k), ridge=np.ones(k))
     q0 = rng.standard_normal(k)
     solution, mu, _, _ = face_qp.minimise(
         hessian, q0, np.zeros(k), l1_ball(5.0), -1.0, 1e-12, 1000, GO_ON

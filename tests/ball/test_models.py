@@ -22,8 +22,8 @@ from condgrad.ball.models import (
     BySamples,
     Model,
     curvature_of,
+    gram_by_blocks,
     interruptible,
-    weighted_gram,
 )
 
 Array = np.ndarray
@@ -224,10 +224,10 @@ def test_a_gram_matrix_of_many_rows_is_added_up_in_blocks(monkeypatch: pytest.Mo
     rng = np.random.default_rng(3)
     K, w = rng.standard_normal((50, 7)), rng.random(50)
     monkeypatch.setattr(models, "OPTIONS", replace(OPTIONS, block=7 * 7 * 8))
-    found: Any = weighted_gram(K, w, np.empty((len(w), 0)), np.empty((0, K.shape[1])))
+    found: Any = gram_by_blocks(K, w, np.empty((len(w), 0)), np.empty((0, K.shape[1])))
     np.testing.assert_allclose(found, K.T @ (w[:, None] * K), atol=1e-12)
     with deadline.within(0.0):
-        assert weighted_gram(K, w, np.empty((len(w), 0)), np.empty((0, K.shape[1]))) is None
+        assert gram_by_blocks(K, w, np.empty((len(w), 0)), np.empty((0, K.shape[1]))) is None
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "samples"])

@@ -111,7 +111,7 @@ def here(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     """In a folder of its own; pictures are made where they differ from those of other tests."""
     monkeypatch.chdir(tmp_path)
     if not any(f"[{name}]" in request.node.name for name in DRAWN):
-        monkeypatch.setattr("condgrad.cli.fit_report.draw", lambda *_: None)
+        monkeypatch.setattr("condgrad.cli.fit_report.draw_fits", lambda *_: None)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "npy", "tsv.gz", "bare", "index"])

@@ -22,7 +22,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from condgrad.cli import files
-from condgrad.cli.files import Table, is_missing, number, read_column, read_table
+from condgrad.cli.files import Table, is_missing, read_column, read_table, shown_number
 from condgrad.cli.report import BadInput
 from condgrad.linear_model.model_file import Naming
 
@@ -33,7 +33,10 @@ WORDS = st.text(
     max_size=12,
 ).filter(
     lambda word: (
-        word == word.strip() and not is_missing(word) and number(word) is None and word[0] != "#"
+        word == word.strip()
+        and not is_missing(word)
+        and shown_number(word) is None
+        and word[0] != "#"
     )
 )
 

@@ -487,7 +487,7 @@ def test_a_full_disk_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     (tmp_path / "data.csv").write_text(TABLE)
-    monkeypatch.setattr("condgrad.cli.fit_report.draw", full)
+    monkeypatch.setattr("condgrad.cli.fit_report.draw_fits", full)
     ended = condgrad_here("fit", "data.csv", "--target", "y", *SMALL)
     assert (ended.code, ended.stderr) == (
         2,

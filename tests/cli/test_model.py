@@ -16,7 +16,7 @@ from sklearn.base import is_classifier
 
 from condgrad import linear_model
 from condgrad.cli.files import Table
-from condgrad.cli.fit import CONSTRAINED, PENALISED
+from condgrad.cli.fit import CONSTRAINED_ESTIMATORS, PENALISED_ESTIMATORS
 from condgrad.cli.predict import predictor, read_model
 from condgrad.cli.report import BadInput
 from condgrad.cli.training import CLASSIFYING
@@ -164,9 +164,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def test_each_loss_of_the_library_has_its_estimators() -> None:
-    assert PENALISED.keys() == LOSSES.keys()
+    assert PENALISED_ESTIMATORS.keys() == LOSSES.keys()
     assert [name for name in LOSSES if is_classifier(LOSSES[name]())] == list(CLASSIFYING)
-    for name in (*CONSTRAINED.values(), *PENALISED.values()):
+    for name in (*CONSTRAINED_ESTIMATORS.values(), *PENALISED_ESTIMATORS.values()):
         assert hasattr(linear_model, f"{name}CV")
 
 

@@ -111,7 +111,7 @@ def test_what_nobody_sees_is_not_sampled() -> None:
 
 def test_an_image_of_many_blocks_is_repainted_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = recolor(DARK, BRIGHT, samples=40)
-    monkeypatch.setattr("condgrad.transport.color.BLOCK", 70)
+    monkeypatch.setattr("condgrad.transport.color.PIXELS_TOGETHER", 70)
     np.testing.assert_array_equal(recolor(DARK, BRIGHT, samples=40), whole)
 
 

@@ -442,7 +442,7 @@ def test_a_failure_while_writing_leaves_the_last_results(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("condgrad.cli.transport.draw", full)
+    monkeypatch.setattr("condgrad.cli.transport.draw_transport", full)
     done = condgrad_here("transport", "source.csv", "target.tsv", "--entropy", 1)
     assert done.code == 2
     assert "condgrad-transport cannot be written: No space left on device" in done.stderr

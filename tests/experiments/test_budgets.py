@@ -95,6 +95,16 @@ def test_counts_of_the_house() -> None:
     assert budgets.shared_class_names(["class _A: ...", "class A: ...\nclass B: ..."]) == ["A"]
 
 
+def test_names_of_several_files(tmp_path: Path) -> None:
+    files = [tmp_path / "a.py", tmp_path / "kernels" / "b.py", tmp_path / "kernels" / "c.py"]
+    files[1].parent.mkdir()
+    for file in files:
+        file.write_text("FEW, MANY = 1, 2\n__all__ = []\n\n\ndef times(): ...\n", "utf-8")
+    assert budgets.shared_names(files, budgets.constants_of) == ["FEW", "MANY"]
+    assert budgets.shared_names(files, budgets.names_of_functions) == ["times"]
+    assert budgets.shared_names(files[1:], budgets.names_of_functions) == []
+
+
 def test_needs_go_through_other_modules(sources: Path) -> None:
     needed = budgets.needed_by("house.third", budgets.imports_in(sources))
     assert needed == {"house.third", "house.room.bed", "house.room.chair"}

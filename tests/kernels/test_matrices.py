@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import condgrad as cg
 from condgrad.ball.columns import chosen_columns
 from condgrad.ball.compiled import ldl
-from condgrad.ball.models import weighted_gram
+from condgrad.ball.models import gram_by_blocks
 from condgrad.kernels import sparse_gram
-from condgrad.smooth.intercept import orthonormal
+from condgrad.smooth.intercept import weighted_basis
 
 pytestmark = pytest.mark.slow  # functions inside kernels are compiled for these tests alone
 
@@ -42,7 +42,7 @@ class Factors:
 
     def solved(self, b: np.ndarray) -> np.ndarray:
         x = b.copy()
-        ldl.solve(self.L, self.D, self.a, x)
+        ldl.solve_factored(self.L, self.D, self.a, x)
         return x
 
 
@@ -104,8 +104,8 @@ def test_a_centred_gram_matrix_of_large_columns_has_its_digits(offset: float) ->
     rng = np.random.default_rng(4)
     columns, w = rng.standard_normal((20, 5)), rng.random(20) * (np.arange(20) < 12)
     shifted = columns + offset * (np.arange(20) < 12)[:, None]
-    A = orthonormal(np.ones((1, 1)), w)
-    gram: Any = weighted_gram(shifted, w, A, (w[:, None] * A).T @ shifted)
+    A = weighted_basis(np.ones((1, 1)), w)
+    gram: Any = gram_by_blocks(shifted, w, A, (w[:, None] * A).T @ shifted)
     deviations = columns - columns.T @ w / w.sum()
     np.testing.assert_allclose(gram, deviations.T @ (w[:, None] * deviations), atol=1e-14 * offset)
 

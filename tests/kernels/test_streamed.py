@@ -284,7 +284,7 @@ def test_one_column_of_many_tells_where_sums_are(
     spread: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sums and means are those of the dense matrix, also where the columns that were looked at mislead by far."""
-    monkeypatch.setattr(streamed, "MANY", 8)
+    monkeypatch.setattr(streamed, "SAMPLED_FROM", 8)
     dense, R = dense_score(20, 40, 3), np.random.default_rng(2).standard_normal((40, 2))
     dense.row[:] = 0.0
     dense.column[1] += spread  # of 16 columns the first alone is looked at

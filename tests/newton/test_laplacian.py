@@ -135,7 +135,7 @@ def test_both_ways_to_a_product_agree_and_are_self_adjoint(d: int, seed: int) ->
     ("d", "weight", "normalized"), [(2, 10.0, True), (2, 10.0, False), (9, 10.0, True)]
 )
 def test_centred_coordinates_are_the_same_problem(d: int, weight: float, normalized: bool) -> None:
-    """At the optimum the dual of centred and turned coordinates is F* of those that were given."""
+    """At the optimum the dual of centred and rotated coordinates is F* of those that were given."""
     f, g = problem(12, 9, d=d, weight=weight, normalized=normalized)
     best = cg.minimize(f, g, memory=5, tol=1e-10, max_iter=50_000)
     newton = cg.minimize(f, g, method="newton", tol=1e-10)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from condgrad.kernels.keep_mass import BLOCK, keep_finite_mass
+from condgrad.kernels.keep_mass import ENTRIES_TOGETHER, keep_finite_mass
 from condgrad.sets import L1Ball, SolidSimplex
 from condgrad.sets.threshold import keep_mass, keep_mass_by_arrays
 
@@ -66,7 +66,7 @@ def by_sorting(v: Array, mass: float) -> Array:
 @LAW
 @given(
     kind=kinds,
-    n=st.integers(1, 3 * BLOCK),
+    n=st.integers(1, 3 * ENTRIES_TOGETHER),
     decade=decades,
     size=decades,
     dtype=precisions,
@@ -87,7 +87,7 @@ def test_compiled_equals_exact_sorting(
 @LAW
 @given(
     kind=kinds,
-    n=st.integers(1, 50 * BLOCK),
+    n=st.integers(1, 50 * ENTRIES_TOGETHER),
     decade=decades,
     per=decades,
     dtype=precisions,
@@ -105,7 +105,7 @@ def test_compiled_equals_numpy(
 
 
 @LAW
-@given(kind=kinds, n=st.integers(1, 50 * BLOCK), share=st.floats(1e-3, 1e3), seed=seeds)
+@given(kind=kinds, n=st.integers(1, 50 * ENTRIES_TOGETHER), share=st.floats(1e-3, 1e3), seed=seeds)
 def test_compiled_meets_the_optimality_conditions(
     kind: str, n: int, share: float, seed: int
 ) -> None:
@@ -120,7 +120,9 @@ def test_compiled_meets_the_optimality_conditions(
     assert np.all(v[x == 0] <= taken.max() + rounding)
 
 
-@given(n=st.integers(1, 4 * BLOCK), dropped=st.integers(0, 4 * BLOCK), seed=seeds)
+@given(
+    n=st.integers(1, 4 * ENTRIES_TOGETHER), dropped=st.integers(0, 4 * ENTRIES_TOGETHER), seed=seeds
+)
 def test_tied_largest_entries_share_a_tiny_mass_equally(n: int, dropped: int, seed: int) -> None:
     """Even one that no longer has halves."""
     v = np.random.default_rng(seed).permutation(np.repeat([3.0, 1.0], [n, dropped]))
@@ -131,12 +133,12 @@ def test_tied_largest_entries_share_a_tiny_mass_equally(n: int, dropped: int, se
             )
 
 
-LONG = 800 * BLOCK
+LONG = 800 * ENTRIES_TOGETHER
 """So many entries are left to compiled code."""
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("where", [0, 1, BLOCK, 5 * BLOCK + 3, -1])
+@pytest.mark.parametrize("where", [0, 1, ENTRIES_TOGETHER, 5 * ENTRIES_TOGETHER + 3, -1])
 @pytest.mark.parametrize("mass", [1e-3, 1.0, 1e6])
 def test_entries_that_are_no_numbers_pass_as_in_numpy(odd: float, where: int, mass: float) -> None:
     for v in (
@@ -173,7 +175,7 @@ def test_numba_is_imported_for_long_vectors_only() -> None:
 import sys, numpy as np, condgrad as cg
 cg.sets.Simplex(5000).project(np.arange(5000.0))
 assert "numba" not in sys.modules
-n = cg.sets.threshold.MANY
+n = cg.sets.threshold.COMPILED_FROM
 cg.sets.Simplex(n).project(np.arange(float(n)))
 assert "numba" in sys.modules
 """

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import condgrad as cg
 from condgrad.smooth.free_columns import endless_direction
-from condgrad.smooth.intercept import orthonormal
+from condgrad.smooth.intercept import weighted_basis
 from tests.ball.penalised_problems import LOSSES
 
 Array = np.ndarray
@@ -161,12 +161,12 @@ def test_directions_without_end() -> None:
 def test_orthonormal_columns() -> None:
     rng = np.random.default_rng(1)
     C, w = rng.standard_normal((9, 3)), rng.uniform(0.1, 1.0, 9)
-    A = orthonormal(C, w)
+    A = weighted_basis(C, w)
     np.testing.assert_allclose(A.T @ (w[:, None] * A), np.eye(3), atol=1e-12)
     np.testing.assert_allclose(A @ (A.T @ (w[:, None] * C)), C, atol=1e-12)
     w[2:] = 0.0
-    assert orthonormal(C, w).shape == (9, 2)
-    assert orthonormal(C, 0.0 * w).shape == orthonormal(None, w).shape == (9, 0)
+    assert weighted_basis(C, w).shape == (9, 2)
+    assert weighted_basis(C, 0.0 * w).shape == weighted_basis(None, w).shape == (9, 0)
 
 
 def test_bad_input_gets_a_sentence() -> None:

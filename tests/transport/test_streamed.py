@@ -551,10 +551,10 @@ class TestStarts:
 
 
 def test_passes_are_counted() -> None:
-    with passes.counted() as count:
+    with passes.counting() as count:
         passes.note(1)
         passes.note(33)
-        with passes.spent_on("steps"), passes.counted() as inner:
+        with passes.spent_on("steps"), passes.counting() as inner:
             passes.note(1)
     assert (count.passes, inner.passes) == (4, 1)
     assert count.by_purpose == {passes.OTHER: 3, "steps": 1}

@@ -4,6 +4,7 @@ from condgrad.arrays.backend import (
     Array,
     Matrix,
     Space,
+    Tensor,
     Vector,
     copied,
     detached,
@@ -21,6 +22,7 @@ from condgrad.arrays.backend import (
     smallest,
     standard_normal,
     to_numpy,
+    zeros,
 )
 from condgrad.arrays.linear_algebra import (
     block_diagonal,
@@ -45,7 +47,7 @@ from condgrad.arrays.linear_algebra import (
     weighted_squares,
 )
 from condgrad.arrays.reductions import (
-    BLOCK,
+    ENTRIES_A_PASS,
     all_finite,
     at_least,
     combine,
@@ -67,10 +69,11 @@ from condgrad.arrays.reductions import (
 )
 
 __all__ = [
-    "BLOCK",
+    "ENTRIES_A_PASS",
     "Array",
     "Matrix",
     "Space",
+    "Tensor",
     "Vector",
     "all_finite",
     "at_least",
@@ -126,4 +129,5 @@ __all__ = [
     "to_numpy",
     "total",
     "weighted_squares",
+    "zeros",
 ]

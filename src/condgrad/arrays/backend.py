@@ -15,6 +15,8 @@ import scipy.sparse
 
 Array: TypeAlias = Any
 """A NumPy array or a torch tensor."""
+Tensor: TypeAlias = Any
+"""A torch tensor."""
 
 FLOAT64 = np.dtype(np.float64)
 """float64 as a dtype. Comparing with it takes a tenth of the time of comparing with the type."""
@@ -33,6 +35,12 @@ def namespace(x: Array) -> Any:
     if type(x) is np.ndarray:
         return numpy_namespace
     return array_api_compat.array_namespace(x)
+
+
+def zeros(like: Array, *shape: int) -> Array:
+    """Zeros in float64, of the library and on the device of another array."""
+    xp = namespace(like)
+    return xp.zeros(shape, dtype=xp.float64, device=array_api_compat.device(like))
 
 
 def is_torch(x: object) -> bool:

@@ -140,13 +140,13 @@ def differences(points: list[Array], x: Array) -> Array:
     return result
 
 
-BLOCK = 1 << 15
-DEVICE_BLOCK = 1 << 26
-ENOUGH_ROWS = 256
-"""With more rows in the left factor, a product takes no less time for each of them."""
+ENTRIES_A_PASS = 1 << 15
+DEVICE_ENTRIES_A_PASS = 1 << 26
 """Entries a pass takes at a time: what lies between stays in the cache, or on a GPU takes little
 memory.
 """
+ENOUGH_ROWS = 256
+"""With more rows in the left factor, a product takes no less time for each of them."""
 
 
 def mixed(x: Array, points: Sequence[Array], fractions: Vector) -> Array:
@@ -165,7 +165,7 @@ def row_blocks(x: Array, *, width: int = 1) -> list[slice]:
     """
     rows = x.shape[0]
     size = math.prod(x.shape)
-    block = DEVICE_BLOCK if on_device(x) else BLOCK
+    block = DEVICE_ENTRIES_A_PASS if on_device(x) else ENTRIES_A_PASS
     if size <= block:
         return [slice(0, rows)]
     step = max(1, block * rows // size, min(width, ENOUGH_ROWS))

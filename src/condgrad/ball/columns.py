@@ -61,7 +61,7 @@ def pulls_at(point: ObjectivePoint) -> Array:
     return -gradient if point.g.on.nonnegative else np.abs(gradient)
 
 
-def pulled_in(on: Set, x: Array) -> Array:
+def back_inside(on: Set, x: Array) -> Array:
     """A point that rounding took out of the set, inside again.
 
     By a factor where there is a sum to keep: a projection would move all coordinates by the same
@@ -75,8 +75,8 @@ def pulled_in(on: Set, x: Array) -> Array:
         x = at_least(0.0, x)
         return (on.mass / total(x)) * x
     norm = on.norm(x)  # type: ignore[attr-defined]
-    for units in (0.0, 1.0, 2.0):
-        inside = (on.scale / norm * (1.0 - units * precision(x))) * x
+    for count in (0.0, 1.0, 2.0):
+        inside = (on.scale / norm * (1.0 - count * precision(x))) * x
         if on.violation(inside) == 0.0:
             return inside
     return on.project(x)
@@ -227,7 +227,7 @@ class Columns:
         move = host(ahead if self.chosen is None else ahead[self.chosen])
         x = self.here.x + move
         if self.on.violation(x) > 0.0:
-            x = pulled_in(self.on, np.maximum(x, 0.0) if self.on.nonnegative else x)
+            x = back_inside(self.on, np.maximum(x, 0.0) if self.on.nonnegative else x)
         there = self._at(x, self.K @ x, near=self.here.loss.intercept)
         if there.value < self.here.value:
             self.here = there
@@ -390,7 +390,7 @@ class Columns:
         x = self._embedded()
         on = start.g.on
         if on.violation(x) > 0.0:
-            return start.at(pulled_in(on, x))
+            return start.at(back_inside(on, x))
         here = self.here
         if is_torch(x) or x.dtype != here.x.dtype:
             return start.at(x)
@@ -418,7 +418,7 @@ class Columns:
         x = self._embedded()
         on = self.start.g.on
         if on.violation(x) > 0.0:
-            x = pulled_in(on, x)
+            x = back_inside(on, x)
         here = self.here
         value = here.value + self._noise * (precision(x) / precision(here.x))
         if not value < iterate.value:

@@ -18,7 +18,7 @@ import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import Array, dot, host, like, precision
-from condgrad.ball.columns import pulled_in
+from condgrad.ball.columns import back_inside
 from condgrad.ball.models import Model, curvature_added, in_entries, least_by_gram, reach_at
 from condgrad.ball.options import OPTIONS
 from condgrad.certificate import Iterate
@@ -27,7 +27,7 @@ from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.search.steps import Exact, SearchState
 from condgrad.sets import Simplex
 
-ROUGHLY = Exact(OPTIONS.short_step)
+SHORT_SEARCH = Exact(OPTIONS.short_step)
 """If F is not lower at the least point of a model, a point between is searched for this exactly."""
 
 
@@ -94,7 +94,7 @@ class Entries:
         whole = np.zeros(math.prod(point.x.shape))
         whole[self.chosen] = least.x
         end = like(whole, point.x).reshape(point.x.shape)
-        return point.at(end if on.violation(end) == 0.0 else pulled_in(on, end))
+        return point.at(end if on.violation(end) == 0.0 else back_inside(on, end))
 
     def point(self) -> ObjectivePoint:
         """The full problem at the point so far."""
@@ -127,7 +127,7 @@ def lower_on_the_way(point: ObjectivePoint, end: ObjectivePoint) -> ObjectivePoi
     direction = (end.x - point.x)[None]
     here = point.f, point.g, 0, point.x, point.smooth
     state = SearchState(*here, [end.smooth], direction, point.value, 0.0)
-    between = point.moved(end, float(ROUGHLY(state)[0]))
+    between = point.moved(end, float(SHORT_SEARCH(state)[0]))
     if between.value < point.value:
         return between
     rounding = precision(point.x) * point.terms.size

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from condgrad.arrays import Array, for_kernels
-from condgrad.ball.columns import pulled_in
+from condgrad.ball.columns import back_inside
 from condgrad.certificate import NULL_SHARE
 from condgrad.kernels import readiness, with_signals_as_raised
 from condgrad.methods.certified_point import ObjectivePoint, Tally
@@ -118,7 +118,7 @@ class Follower:
             bool(on.nonnegative),
             SHARE_OF_TOLERANCE * tol,
             NULL_SHARE * abs(null.value),
-            min(along_path.ROUNDS, max_iter),
+            min(along_path.MOST_ROUNDS, max_iter),
         )
         self.at_once = max(1, AT_ONCE // f.K.size)
         slope = null.gradient
@@ -144,9 +144,9 @@ class Follower:
             if self.has_ended:
                 return None
             ahead = slice(k, k + self.at_once)
-            known = self.problem, self.before, self.last
+            path = self.problem, self.before, self.last
             with with_signals_as_raised():
-                found = self.kernels.predict(*known, self.sizes[ahead], self.ridges[ahead])
+                found = self.kernels.predict_path(*path, self.sizes[ahead], self.ridges[ahead])
             count, goes_on, x, intercepts, rounds, before, last = found
             self.has_ended = not goes_on
             self.before = self.kernels.PathPoint(*before)
@@ -159,7 +159,7 @@ class Follower:
         on: Any = g.on
         x = self.predicted.x[place]
         if on.violation(x) > 0.0:
-            x = pulled_in(on, x)
+            x = back_inside(on, x)
         smooth = CompositeEvaluation(self.f, x, near=self.predicted.intercepts[place])
         return ObjectivePoint(self.f, g, x, Tally(), smooth, afresh=True)
 

@@ -80,17 +80,17 @@ class OnGroups:
         """Some projected gradients; a whole step, which leaves groups at 0, wherever it falls."""
         for _ in range(OPTIONS.group_projections):
             d = self.on.project(self.y - self.length * self.gradient) - self.y
-            image = self.H @ d
+            H_d = self.H @ d
             rise = dot(self.gradient, d)
-            bend = dot(d, image)
+            bend = dot(d, H_d)
             if not rise < 0.0 or not bend > 0.0:
                 return
-            self._move(d, image, rise, bend, 1.0 if rise + 0.5 * bend < 0.0 else -rise / bend)
+            self._move(d, H_d, rise, bend, 1.0 if rise + 0.5 * bend < 0.0 else -rise / bend)
             self.length = dot(d, d) / bend
 
-    def _move(self, d: Array, image: Array, rise: float, bend: float, step: float) -> None:
+    def _move(self, d: Array, H_d: Array, rise: float, bend: float, step: float) -> None:
         self.y = self.y + step * d
-        self.gradient = self.gradient + step * image
+        self.gradient = self.gradient + step * H_d
         self.fall -= step * (rise + 0.5 * step * bend)
 
     def newton(self) -> bool:
@@ -109,12 +109,12 @@ class OnGroups:
         while step >= OPTIONS.group_shortest:
             end = self._ended(free, codes, step * d)
             move = end - self.y
-            image = self.H @ move
+            H_d = self.H @ move
             rise = dot(self.gradient, move)
-            bend = dot(move, image)
-            if rise + 0.5 * bend < 0.0 or self._gap_at(end, self.gradient + image) <= 0.5 * gap:
+            bend = dot(move, H_d)
+            if rise + 0.5 * bend < 0.0 or self._gap_at(end, self.gradient + H_d) <= 0.5 * gap:
                 before = self.fall
-                self._move(move, image, rise, bend, 1.0)
+                self._move(move, H_d, rise, bend, 1.0)
                 self.y = end
                 return self.fall - before > OPTIONS.accuracy * abs(self.fall)
             step *= 0.5

@@ -26,7 +26,7 @@ from condgrad.arrays import (
     solve_positive,
 )
 from condgrad.ball.columns import Columns, for_compiled_code
-from condgrad.ball.models import LeastPoint, Model, in_unit, sparse_gram
+from condgrad.ball.models import LeastPoint, Model, by_largest, sparse_gram
 from condgrad.ball.options import OPTIONS
 from condgrad.methods.certified_point import ObjectivePoint
 from condgrad.newton.conjugate_gradients import conjugate_gradients
@@ -64,7 +64,7 @@ class Inside:
     def _by_samples(self, model: Model, shares: Array | None) -> Array:
         """-H^-1 slope from equations in the samples; those of weight 0 have no part in H."""
         used = np.flatnonzero(model.w)
-        w, unit = in_unit(model.w[used])
+        w, largest = by_largest(model.w[used])
         root = np.sqrt(w)
         K = self.K[used]
         if is_dense(K):
@@ -79,7 +79,7 @@ class Inside:
             image = image - dot(shares, image)
         scaled = root[:, None] * gram * root[None, :]
         right = (root * image)[:, None]
-        solved = root * solve_positive(scaled, right, ridge=model.curvature / unit)[:, 0]
+        solved = root * solve_positive(scaled, right, ridge=model.curvature / largest)[:, 0]
         if shares is not None:
             solved = solved - shares * float(solved.sum())
         return (-model.slope - K.T @ solved) / model.curvature

@@ -42,7 +42,7 @@ from condgrad.rounding import LEAST_CURVATURE
 from condgrad.sets import Box, GroupBall, L1Ball, Simplex, SolidSimplex
 from condgrad.sets.penalised import Penalised
 from condgrad.simple import ElasticNet
-from condgrad.smooth.intercept import less_part, less_projection, orthonormal
+from condgrad.smooth.intercept import less_part, less_projection, weighted_basis
 
 if TYPE_CHECKING:
     from condgrad.ball.compiled.free_block import ModelHessian
@@ -91,14 +91,14 @@ class Curvature(Protocol):
         """The least point of a model; None where there is none to be found, or time is up."""
 
 
-def region_of(model: Model, unit: float) -> Region:
-    """The set of a model in some unit, for compiled code."""
+def region_of(model: Model, divisor: float) -> Region:
+    """The set of a model that is divided by a number, for compiled code."""
     on = model.on
     x = model.x
     none = np.empty(0)
     if isinstance(on, Penalised):
         kind = PENALISED_POSITIVE if on.positive else PENALISED
-        return Region(kind, on.l1 / unit, np.array([model.reach]), none)
+        return Region(kind, on.l1 / divisor, np.array([model.reach]), none)
     if isinstance(on, L1Ball):
         return Region(L1_BALL, on.radius, none, none)
     if isinstance(on, Simplex):
@@ -137,24 +137,24 @@ def least_point(
     hessian: ModelHessian,
     model: Model,
     *,
-    unit: float = 1.0,
+    divisor: float = 1.0,
     accuracy: float = OPTIONS.accuracy,
 ) -> LeastPoint | None:
-    """The least point by the compiled quadratic program; the Hessian is in some unit."""
+    """The least point by the compiled quadratic program; the Hessian is divided already."""
     from condgrad.ball.compiled import face_qp
 
     if deadline.passed():
         return None
     stop = np.zeros(1, np.bool_)
-    guess = -1.0 if model.multiplier is None else model.multiplier / unit
-    begin = model.slope / unit, model.x, region_of(model, unit), guess
+    guess = -1.0 if model.multiplier is None else model.multiplier / divisor
+    begin = model.slope / divisor, model.x, region_of(model, divisor), guess
 
     def minimise() -> Any:
         return face_qp.minimise(hessian, *begin, accuracy, OPTIONS.rounds, stop)
 
     is_long = model.x.shape[0] > OPTIONS.long
     y, multiplier, is_slack, _ = interruptible(minimise, stop) if is_long else minimise()
-    return LeastPoint(y, multiplier * unit, is_slack)
+    return LeastPoint(y, multiplier * divisor, is_slack)
 
 
 def least_by_gram(gram: Array, model: Model) -> LeastPoint | None:
@@ -193,15 +193,15 @@ class ByMatrix:
         return least_by_gram(gram, model)
 
     def _weighted_gram(self, w: Array) -> Array | None:
-        shares, unit = in_unit(w)
-        A = orthonormal(self.free, shares)
+        shares, largest = by_largest(w)
+        A = weighted_basis(self.free, shares)
         if is_dense(self.K):
-            return weighted_gram(self.K, w, A, (shares[:, None] * A).T @ self.K)
+            return gram_by_blocks(self.K, w, A, (shares[:, None] * A).T @ self.K)
         gram, sums = sparse_gram(self.K, w)
         if A.shape[1] > 0:
             is_one_for_all = len(A) == 1
-            along = A.T * sums / unit if is_one_for_all else (shares[:, None] * A).T @ self.K
-            gram -= unit * (along.T @ along)
+            along = A.T * sums / largest if is_one_for_all else (shares[:, None] * A).T @ self.K
+            gram -= largest * (along.T @ along)
         return gram
 
 
@@ -238,16 +238,16 @@ class BySamples:
 
     def _by_dual(self, model: Model) -> LeastPoint | None:
         """The least point; None where it is not found in some steps."""
-        w, unit = in_unit(model.w)
+        w, largest = by_largest(model.w)
         rows = self._rows(w)
-        l1 = model.on.l1 / unit if isinstance(model.on, Penalised) else 0.0
-        c = model.curvature / unit
-        dual = DualOfModel(rows, model.x, model.slope / unit, c, model.on, l1)
+        l1 = model.on.l1 / largest if isinstance(model.on, Penalised) else 0.0
+        c = model.curvature / largest
+        dual = DualOfModel(rows, model.x, model.slope / largest, c, model.on, l1)
         here = dual.at(np.zeros(rows.shape[1]))
         for _ in range(OPTIONS.dual_steps):
             value = dual.model_at(here)
             if value - here.value <= OPTIONS.accuracy * -value:
-                return dual.least_point(here, unit)
+                return dual.least_point(here, largest)
             after = None if deadline.passed() else dual.after_step(here)
             if after is None:
                 return None
@@ -258,7 +258,11 @@ class BySamples:
         """B', a coordinate a row, so that those of a face are copied fast."""
         if self._last_rows is not None:
             return self._last_rows
-        K = self.K if self.free is None else less_projection(self.K, orthonormal(self.free, w), w)
+        K = (
+            self.K
+            if self.free is None
+            else less_projection(self.K, weighted_basis(self.free, w), w)
+        )
         rows = np.empty(K.shape[::-1])
         np.multiply(K.T, np.sqrt(w), out=rows)
         if self.is_constant:
@@ -334,7 +338,7 @@ class DualOfModel:
             step *= 0.5
         return None
 
-    def least_point(self, here: PointOfDual, unit: float) -> LeastPoint:
+    def least_point(self, here: PointOfDual, divisor: float) -> LeastPoint:
         """What is found, in the unit of F."""
         y = here.face.point
         if isinstance(self.on, Penalised):
@@ -344,7 +348,7 @@ class DualOfModel:
         # what the projection takes off the largest entries
         sizes = here.v if self.on.nonnegative else np.abs(here.v)
         threshold = max(0.0, float(sizes.max()) - float(np.abs(y).max()))
-        return LeastPoint(y, threshold * self.c * unit, False)
+        return LeastPoint(y, threshold * self.c * divisor, False)
 
 
 class ByProducts:
@@ -361,8 +365,10 @@ class ByProducts:
 
     def least(self, model: Model) -> LeastPoint | None:
         if not self.is_hard:
-            hessian, unit = self._rows(model)
-            found = least_point(hessian, model, unit=unit, accuracy=OPTIONS.accuracy_by_products)
+            hessian, largest = self._rows(model)
+            found = least_point(
+                hessian, model, divisor=largest, accuracy=OPTIONS.accuracy_by_products
+            )
             self.is_hard = bool(np.isinf(hessian.spent).any())
             if not self.is_hard:
                 return found
@@ -373,11 +379,11 @@ class ByProducts:
 
         K = self.columns
         m, k = K.shape
-        w, unit = in_unit(model.w)
+        w, largest = by_largest(model.w)
         mass = float(w.sum())
-        pull = np.zeros(k)
+        means = np.zeros(k)
         if self.free is not None and mass > 0.0:  # columns that are centred would not be sparse
-            pull = K.T @ (w / math.sqrt(mass))
+            means = K.T @ (w / math.sqrt(mass))
         # a matrix of more coordinates than samples is singular, and a large one has no room
         may_give_up = k <= m and k * k <= OPTIONS.most_copied
         hessian = of_rows(
@@ -385,11 +391,11 @@ class ByProducts:
             K.indices,
             K.data * np.sqrt(w)[K.indices],
             m,
-            pull=pull,
-            ridge=np.full(k, model.curvature / unit),
+            means=means,
+            ridge=np.full(k, model.curvature / largest),
             spent=np.zeros(1 if may_give_up else 0),
         )
-        return hessian, unit
+        return hessian, largest
 
 
 def curvature_of(
@@ -411,13 +417,13 @@ def curvature_of(
     return ByMatrix(K, free=free, is_constant=is_constant)
 
 
-def in_unit(w: Array) -> tuple[Array, float]:
+def by_largest(w: Array) -> tuple[Array, float]:
     """Weights as shares of the largest, and that: then a square root does not know the unit of F."""
-    unit = float(w.max()) or 1.0
-    return w / unit, unit
+    largest = float(w.max()) or 1.0
+    return w / largest, largest
 
 
-def weighted_gram(K: Array, w: Array, A: Array, along: Array) -> Array | None:
+def gram_by_blocks(K: Array, w: Array, A: Array, along: Array) -> Array | None:
     """K' diag(w) K from a block of rows after the other; None where the time is up in between.
 
     What orthonormal columns A have of K is taken off first, A times what K is along them: much of
@@ -451,12 +457,12 @@ def interruptible(work: Callable[[], Any], stop: Array) -> Any:
     It runs in a thread of its own, without Python's lock, while this one looks at the clock. An
     error of the work is raised here.
     """
-    found: list[Any] = []
+    results: list[Any] = []
     failures: list[BaseException] = []
 
     def keep_what_comes() -> None:
         try:
-            found.append(work())
+            results.append(work())
         except BaseException as error:  # of whatever kind: it is the caller's, not the thread's
             failures.append(error)
 
@@ -472,4 +478,4 @@ def interruptible(work: Callable[[], Any], stop: Array) -> Any:
         thread.join()
     if failures:
         raise failures[0]
-    return found[0]
+    return results[0]

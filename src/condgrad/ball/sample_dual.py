@@ -44,7 +44,7 @@ from condgrad.arrays import (
     some_columns,
     total,
 )
-from condgrad.ball.columns import for_compiled_code, pulled_in
+from condgrad.ball.columns import back_inside, for_compiled_code
 from condgrad.ball.compiled import BOX, Region
 from condgrad.ball.models import sparse_gram
 from condgrad.ball.options import OPTIONS
@@ -61,7 +61,7 @@ def least_by_dual(loss: Folded, point: ObjectivePoint) -> ObjectivePoint:
     dual = SampleDual(loss, point.g)
     x = like(dual.least(loss.at_best(point.smooth).theta), point.x)
     point.tally.inner_iterations += dual.steps
-    return point.at(x if on.violation(x) == 0.0 else pulled_in(on, x))
+    return point.at(x if on.violation(x) == 0.0 else back_inside(on, x))
 
 
 class SampleDualPoint(NamedTuple):
@@ -167,9 +167,9 @@ class SampleDual:
         rise = self.K @ here.x - self.y - here.theta / self.v + H @ here.theta
         if self.is_hinge:
             return self._hinge_end(H, rise, here.theta, intercept)
-        unit = float(self.v.max())  # then square roots do not depend on the unit of F
-        solved = unit * solve_positive(
-            unit * H, np.column_stack([rise, np.ones_like(rise)]), ridge=0.0
+        largest = float(self.v.max())  # then square roots do not depend on the unit of F
+        solved = largest * solve_positive(
+            largest * H, np.column_stack([rise, np.ones_like(rise)]), ridge=0.0
         )
         if self.h.has_intercept:
             intercept = float(solved[:, 0].sum() / solved[:, 1].sum())
@@ -247,9 +247,9 @@ class SampleDual:
         from condgrad.ball.compiled.free_block import ModelHessian
 
         # <a, H a>/2 <= <rise, a> there, and H is at least its diagonal part 1/v
-        unit = self.v.max()  # the square of which may be no float
-        relative = self.v / unit
-        upper = 2.0 * unit * np.sqrt(relative * np.sum(relative * rise * rise))
+        largest = self.v.max()  # the square of which may be no float
+        relative = self.v / largest
+        upper = 2.0 * largest * np.sqrt(relative * np.sum(relative * rise * rise))
         size = float(upper.max())
         stop = np.zeros(1, np.bool_)
         start = np.minimum(start, upper)

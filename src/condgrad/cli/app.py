@@ -86,7 +86,7 @@ for command in (paper, bench):  # options, --help among them, are those of the e
     app.command(context_settings=AS_TYPED)(command)
 
 
-def run() -> None:
+def run_command() -> None:
     """Runs the command of the command line; a user's mistake ends in one sentence."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

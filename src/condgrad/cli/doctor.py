@@ -107,7 +107,7 @@ def doctor(
         }
         print_json({"certified": certified, **groups})
     else:
-        _print(findings)
+        _print_findings(findings)
     raise typer.Exit(ExitCode.CERTIFIED if certified else ExitCode.NOT_CONVERGED)
 
 
@@ -127,7 +127,7 @@ def extra(name: str, modules: tuple[str, ...]) -> Finding:
             SystemExit,
         ) as error:  # whatever a broken package raises, the report goes on
             remedy = f"{install_command(name)} --force-reinstall --no-cache-dir"
-            return Finding(name, False, f"{package} is broken ({_told(error)}): {remedy}")
+            return Finding(name, False, f"{package} is broken ({_error_line(error)}): {remedy}")
         installed.append(
             f"{package} {package_version(package) or getattr(imported, '__version__', '')}"
         )
@@ -144,7 +144,7 @@ def extra(name: str, modules: tuple[str, ...]) -> Finding:
     )
 
 
-def _told(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
     """The kind of an error and the first line of what it says."""
     kind = type(error).__name__
     line = first_line(error)
@@ -196,13 +196,13 @@ def _gpu() -> Finding:
     if torch is None:
         return Finding("GPU", None, "torch is not installed or broken; it is needed to use a GPU")
     try:
-        found = [
+        devices = [
             torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())
         ]
-        names = [f"{device.name} ({device.total_memory / 1e9:.0f} GB)" for device in found]
+        names = [f"{device.name} ({device.total_memory / 1e9:.0f} GB)" for device in devices]
         names += ["Apple GPU (mps)"] if torch.backends.mps.is_available() else []
     except Exception as error:
-        return Finding("GPU", False, f"torch cannot look for it: {_told(error)}")
+        return Finding("GPU", False, f"torch cannot look for it: {_error_line(error)}")
     return Finding("GPU", bool(names) or None, ", ".join(names) or "torch sees none")
 
 
@@ -220,7 +220,7 @@ def _data(name: str, load: Callable[..., Any]) -> Finding:
     except (
         Exception
     ) as error:  # damaged, not readable, no home folder: something is there, and it is no use
-        return Finding(name, False, _told(error))
+        return Finding(name, False, _error_line(error))
 
 
 def _tested(name: str, solve: Callable[[], cg.Result]) -> Finding:
@@ -228,7 +228,7 @@ def _tested(name: str, solve: Callable[[], cg.Result]) -> Finding:
     try:
         result = solve()
     except Exception as error:
-        return Finding(name, False, f"failed: {_told(error)}")
+        return Finding(name, False, f"failed: {_error_line(error)}")
     good = result.status is cg.Status.CONVERGED and result.relative_gap <= TOLERANCE
     verdict = "certified" if good else f"not certified ({result.message})"
     return Finding(
@@ -254,7 +254,7 @@ def _transport() -> cg.Result:
     return cg.transport.solve(cost, entropy=0.1, regularizers=[laplacian], tol=TOLERANCE).result
 
 
-def _print(findings: Mapping[str, list[Finding]]) -> None:
+def _print_findings(findings: Mapping[str, list[Finding]]) -> None:
     table = Table.grid(
         Column(no_wrap=True), Column(no_wrap=True), Column(overflow="fold"), padding=(0, 1)
     )

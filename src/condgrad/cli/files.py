@@ -78,7 +78,7 @@ SPARSE_PARTS = (
     "_is_array",
 )  # SciPy's
 LABEL = "label"  # how the first number of a libsvm line is called
-MOST_COLUMNS = 10_000_000  # a larger index in a sparse file is taken for a slip
+LARGEST_INDEX = 10_000_000  # a larger index in a sparse file is taken for a slip
 TEXT_IN_MEMORY = (
     12  # how many times the size of a text its cells take in memory while they are strings
 )
@@ -157,11 +157,11 @@ class Table:
         found = self.find(wanted)
         if found is not None:
             return found
-        known = [*self.apart, *self.names, *self._row_name]
-        close = difflib.get_close_matches(wanted, known, n=1) or [
-            n for n in known if n.lower() == wanted.lower()
+        columns = [*self.apart, *self.names, *self._row_name]
+        close = difflib.get_close_matches(wanted, columns, n=1) or [
+            n for n in columns if n.lower() == wanted.lower()
         ]
-        advice = f"did you mean {close[0]!r}?" if close else f"it has {listed(known)}"
+        advice = f"did you mean {close[0]!r}?" if close else f"it has {listed(columns)}"
         if self.naming is Naming.POSITIONS and self.lines is not None:
             advice += "; if its first line is the header, say --header"
         raise BadInput(
@@ -170,12 +170,12 @@ class Table:
 
     def without(self, left_out: Collection[str]) -> Table:
         """The table with fewer features."""
-        kept = tuple(name for name in self.names if name not in left_out)
+        names = tuple(name for name in self.names if name not in left_out)
         require(
-            bool(kept),
+            bool(names),
             f"{self.source} has no column left: drop fewer of its {len(self.names)} columns",
         )
-        return replace(self, names=kept)
+        return replace(self, names=names)
 
     @property
     def _row_name(self) -> list[str]:
@@ -190,9 +190,9 @@ class Table:
             dense,
             f"--id {name}: a sparse matrix has no names of rows among its columns; leave --id out",
         )
-        kept = tuple(column for column in self.names if column != name)
+        names = tuple(column for column in self.names if column != name)
         python = f"{self.python}.set_index({self.key(name)!r})" if self.python else ""
-        return replace(self, frame=self.frame.set_index(name), names=kept, python=python)
+        return replace(self, frame=self.frame.set_index(name), names=names, python=python)
 
     def key(self, name: str) -> str | int:
         """A column as pandas calls it."""
@@ -222,24 +222,24 @@ class Table:
         with an advice. Columns of text may be `droppable` by an option.
         """
         if self.matrix is not None:
-            found = self.matrix[:, [int(name) - self.naming.first for name in names]]
+            entries = self.matrix[:, [int(name) - self.naming.first for name in names]]
         elif all(dtype == np.float64 for dtype in self.frame.dtypes):
-            found = self.frame[list(names)].to_numpy()
+            entries = self.frame[list(names)].to_numpy()
         else:
             columns = {name: truths_as_numbers(self.column(name)) for name in names}
             texts = {name: cells for name, cells in columns.items() if isinstance(cells, list)}
             if texts:
                 raise BadInput(self._text_sentence(texts, droppable=droppable))
-            found = np.column_stack(list(columns.values()))
-        if np.isfinite(found.data if sparse.issparse(found) else found).all():
-            return found
-        stored = sparse.coo_array(found)
+            entries = np.column_stack(list(columns.values()))
+        if np.isfinite(entries.data if sparse.issparse(entries) else entries).all():
+            return entries
+        stored = sparse.coo_array(entries)
         empty = np.isnan(stored.data)
         for bad in np.flatnonzero(np.isinf(stored.data))[:1]:
             place = self._place(int(stored.coords[0][bad]), names[stored.coords[1][bad]])
             raise BadInput(f"{place}: {stored.data[bad]} is not a finite number")
         if holes:
-            return found
+            return entries
         rows, columns = (each[empty] for each in stored.coords)
         first = np.lexsort((columns, rows))[0]
         where = f"{self.where(int(rows[first]))}, column {names[columns[first]]!r}"
@@ -259,7 +259,9 @@ class Table:
         """The first word in the first column that has one, and what to do about all such columns."""
         name, cells = next(iter(texts.items()))
         row = next(
-            row for row, cell in enumerate(cells) if not is_missing(cell) and number(cell) is None
+            row
+            for row, cell in enumerate(cells)
+            if not is_missing(cell) and shown_number(cell) is None
         )
         drops = " ".join(f"--drop {shlex.quote(name)}" for name in list(texts)[:3]) + " ..." * (
             len(texts) > 3
@@ -267,9 +269,9 @@ class Table:
         advice = "mend it, or leave the row out"
         if droppable:
             advice = f"mend it, or leave out what holds text with {drops}"
-        if droppable and len(set(cells)) == len(cells) > 2 and not any(map(number, cells)):
+        if droppable and len(set(cells)) == len(cells) > 2 and not any(map(shown_number, cells)):
             advice = f"if this column names the rows, say --id {shlex.quote(name)}; else {advice}"
-        if number(cells[row].replace(",", ".", 1)) is not None:
+        if shown_number(cells[row].replace(",", ".", 1)) is not None:
             advice = "write a decimal point"
         elif row == 0 and self.naming is Naming.POSITIONS:
             advice += "; if this line is the header, say --header"
@@ -280,7 +282,7 @@ def is_missing(cell: str) -> bool:
     return cell in MISSING
 
 
-def number(cell: str) -> float | None:
+def shown_number(cell: str) -> float | None:
     """The number a cell shows, if any; Python's 1_000 is none."""
     try:
         return None if "_" in cell else float(cell)
@@ -306,7 +308,7 @@ def _numbers_or_text(series: Any) -> Any:
         "" if missing else str(cell).strip()
         for cell, missing in zip(series, series.isna(), strict=True)
     ]
-    values = [np.nan if is_missing(cell) else number(cell) for cell in cells]
+    values = [np.nan if is_missing(cell) else shown_number(cell) for cell in cells]
     return cells if None in values else np.array(values, dtype=np.float64)
 
 
@@ -344,8 +346,8 @@ def read_column(path: Path, count: int, what: str) -> Any:
 
 def file_of(path: Path) -> Path:
     """The file itself, of a name that may say which array of an NPZ file is meant."""
-    name, found, _ = str(path).rpartition(".npz:")
-    return Path(name + ".npz") if found else path
+    name, separator, _ = str(path).rpartition(".npz:")
+    return Path(name + ".npz") if separator else path
 
 
 def _parsed(path: Path, content: bytes, header: bool | None) -> Table:
@@ -373,11 +375,11 @@ def _parsed(path: Path, content: bytes, header: bool | None) -> Table:
 def read_bytes(path: Path) -> bytes:
     """The content of a file that has some, or a sentence on why it has none."""
     try:
-        found = path.stat()
-        require(not stat.S_ISDIR(found.st_mode), f"{path} is a folder: give a file")
-        readable = stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode)
+        status = path.stat()
+        require(not stat.S_ISDIR(status.st_mode), f"{path} is a folder: give a file")
+        readable = stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)
         require(readable, f"{path} is not a file or a pipe: give a file")
-        require_memory(2.0 * found.st_size, f"reading {path}", "keep fewer rows")
+        require_memory(2.0 * status.st_size, f"reading {path}", "keep fewer rows")
         content = path.read_bytes()
     except BadInput:
         raise
@@ -400,9 +402,9 @@ def _decompressed(path: Path, content: bytes) -> bytes:
     """A text that was packed by gzip, as far as it fits in memory."""
     most = int(min(free_memory() / TEXT_IN_MEMORY, 1e15))
     with _damage(path), gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
-        found = stream.read(most + 1)
-    require(len(found) <= most, f"{path} unpacks to more than fits in memory: keep fewer rows")
-    return found
+        text = stream.read(most + 1)
+    require(len(text) <= most, f"{path} unpacks to more than fits in memory: keep fewer rows")
+    return text
 
 
 @contextmanager
@@ -486,7 +488,7 @@ def _delimiter(text: str) -> str | None:
     first = lines[0][: csv.field_size_limit()]
     best = max(DELIMITERS, key=lambda mark: len(next(csv.reader([first], delimiter=mark))))
     last = lines[-1].split()
-    if best not in first and len(last) > 1 and all(number(cell) is not None for cell in last):
+    if best not in first and len(last) > 1 and all(shown_number(cell) is not None for cell in last):
         return None
     return best
 
@@ -523,7 +525,7 @@ def _is_header(head: Sequence[str], below: Sequence[str]) -> bool:
     """Whether a first line names the columns: it has no numbers, or counts them from 0 as pandas
     does.
     """
-    numbers = [cell for cell in head if number(cell) is not None]
+    numbers = [cell for cell in head if shown_number(cell) is not None]
     if not numbers:
         return any(head)
     return bool(below) and numbers == list(map(str, range(len(numbers))))
@@ -580,8 +582,8 @@ def _array_table(path: Path, array: Any, others: Mapping[str, Any]) -> Table:
     require(0 not in array.shape, f"{path} is empty, of shape {shape}: give one or more rows")
     last = 0 if array.ndim == 1 else array.shape[1] - 1
     require(
-        last < MOST_COLUMNS,
-        f"{path} has the feature index {last}, beyond the largest allowed, {MOST_COLUMNS}",
+        last < LARGEST_INDEX,
+        f"{path} has the feature index {last}, beyond the largest allowed, {LARGEST_INDEX}",
     )
     names = tuple(map(str, range(array.shape[1] if array.ndim == 2 else 1)))
     if sparse.issparse(array):
@@ -618,7 +620,7 @@ def _libsvm_table(path: Path, content: bytes) -> Table:
 
 
 def _parquet_table(path: Path, content: bytes) -> Table:
-    """Names come from the file, and those of the rows from pandas' index where it was kept."""
+    """Names come from the file, and those of the rows from pandas' index where it was written."""
     parquet = require_extra("pyarrow.parquet", extra="cli", purpose=f"reading {path}")
     file = parquet.ParquetFile(io.BytesIO(content))
     entries = float(file.metadata.num_rows) * file.metadata.num_columns
@@ -748,7 +750,7 @@ def _check_new_file(out: Path, read: Sequence[Path], replaces: Callable[[Path], 
     require(replaces(out), f"{foreign}: choose another name, or add --overwrite")
 
 
-def write_rows(file: Path, columns: Mapping[str, Any], table: Table) -> None:
+def write_columns(file: Path, columns: Mapping[str, Any], table: Table) -> None:
     """A table as CSV, led by the names of the rows it belongs to, or by their numbers as pandas
     writes its index.
     """

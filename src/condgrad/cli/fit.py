@@ -42,7 +42,7 @@ from condgrad.linear_model.model_file import FittedModel
 from condgrad.linear_model.path import ESTIMATORS
 from condgrad.smooth.row_blocks import RowBlocks
 
-PRODUCTS = (
+FIT_FILES = (
     "model.json",
     "coefficients.csv",
     "certificate.json",
@@ -50,8 +50,8 @@ PRODUCTS = (
     "report.txt",
     "cross_validation.csv",
 )
-CONSTRAINED = {loss: estimator.__name__ for loss, estimator in ESTIMATORS.items()}
-PENALISED = {
+CONSTRAINED_ESTIMATORS = {loss: estimator.__name__ for loss, estimator in ESTIMATORS.items()}
+PENALISED_ESTIMATORS = {
     "logistic": "LogisticRegression",
     "least-squares": "ElasticNet",
     "squared-hinge": "LinearSVC",
@@ -120,7 +120,12 @@ def fit(
     ] = None,
     loss: Annotated[
         str | None,
-        option("NAME", f"One of {', '.join(PENALISED)}.", "by the target", among=PENALISED),
+        option(
+            "NAME",
+            f"One of {', '.join(PENALISED_ESTIMATORS)}.",
+            "by the target",
+            among=PENALISED_ESTIMATORS,
+        ),
     ] = None,
     impute: Annotated[
         str | None,
@@ -285,13 +290,13 @@ def fit(
     with ExitStack() as stack:
         table = _opened(stack, data, header, row_id, scheduler)
         problem = training_data(table, roles, loss, impute)
-        folder = stack.enter_context(files.written_whole(out, PRODUCTS, read=[data]))
+        folder = stack.enter_context(files.written_whole(out, FIT_FILES, read=[data]))
         facts, text = _fitted(problem, settings, roles, folder)
-        written = [name for name in PRODUCTS if (folder / name).exists()]
+        written = [name for name in FIT_FILES if (folder / name).exists()]
     if as_json:
         report.print_json({**facts, "out": str(out)})
     else:
-        where = report.folded(f"Written to {out}: {', '.join(written)}")
+        where = report.wrapped(f"Written to {out}: {', '.join(written)}")
         report.output.print(f"{text}\n{where}", markup=False)
     if not facts["certified"]:
         report.errors.print(
@@ -305,8 +310,8 @@ def _opened(
 ) -> Table:
     """The table of a file, or of all files of a pattern while the stack is open."""
     if parts.is_pattern(data):
-        found = parts.opened(data, header=header, row_id=row_id, scheduler=scheduler)
-        return stack.enter_context(found)
+        table = parts.opened(data, header=header, row_id=row_id, scheduler=scheduler)
+        return stack.enter_context(table)
     require(
         scheduler is None,
         f"--scheduler is for patterns such as 'part-*.parquet', but {data} is one file",
@@ -320,7 +325,7 @@ def _fitted(
     """Fit, write all files, and tell the facts and the report."""
     splitter, folds = _folds(problem, settings)
     request = requested(problem, settings, splitter)
-    solved = _solved(problem, settings, request)
+    solved = _solved_fits(problem, settings, request)
     facts = _facts(problem, settings, request, solved, folds)
     facts["python"] = fit_report.python_lines(problem, request, settings.missing, roles.groups)
     text = fit_report.text(problem, settings, request, solved, facts)
@@ -333,7 +338,7 @@ def _fitted(
     if solved.chooser is not None:
         solved.chooser.cv_table().to_csv(folder / "cross_validation.csv", index=False)
     if not isinstance(problem.X, RowBlocks):  # dozens of fits more, each with passes over all files
-        fit_report.draw(folder / "path.png", problem, settings.standardize, solved)
+        fit_report.draw_fits(folder / "path.png", problem, settings.standardize, solved)
     return facts, text
 
 
@@ -344,10 +349,10 @@ def requested(problem: TrainingData, settings: FitSettings, splitter: Any) -> Re
     """The call that the settings ask for: of a search where something is to be chosen."""
     labels = problem.loss in CLASSIFYING
     penalised = _is_penalised(settings, problem.loss)
-    name = (PENALISED if penalised else CONSTRAINED)[problem.loss]
+    name = (PENALISED_ESTIMATORS if penalised else CONSTRAINED_ESTIMATORS)[problem.loss]
     strength = ("C" if labels else "alpha") if penalised else "radius"
     other = "l1_ratio" if penalised else "ridge"
-    _check_sizes(settings, problem.loss, strength, other)
+    _check_form(settings, problem.loss, strength, other)
     tried = {strength: getattr(settings, strength), other: getattr(settings, other)}
     if penalised:
         tried["l1_ratio"] = settings.l1_ratio or (1.0,)
@@ -369,15 +374,15 @@ def requested(problem: TrainingData, settings: FitSettings, splitter: Any) -> Re
 def _is_penalised(settings: FitSettings, loss: str) -> bool:
     """Whether a penalty is asked for, or implied by its numbers or by the loss."""
     numbers = (settings.alpha, settings.C, settings.l1_ratio)
-    implied = loss not in CONSTRAINED or any(each is not None for each in numbers)
+    implied = loss not in CONSTRAINED_ESTIMATORS or any(each is not None for each in numbers)
     require(
-        settings.form != "radius" or loss in CONSTRAINED,
-        f"--form radius is for {', '.join(CONSTRAINED)}; --loss {loss} has a penalty",
+        settings.form != "radius" or loss in CONSTRAINED_ESTIMATORS,
+        f"--form radius is for {', '.join(CONSTRAINED_ESTIMATORS)}; --loss {loss} has a penalty",
     )
     return settings.form == "penalty" or (settings.form is None and implied)
 
 
-def _check_sizes(settings: FitSettings, loss: str, strength: str, other: str) -> None:
+def _check_form(settings: FitSettings, loss: str, strength: str, other: str) -> None:
     """A sentence where numbers of the other form are given."""
     for name in ("radius", "ridge", "alpha", "C", "l1_ratio"):
         numbers = getattr(settings, name)
@@ -429,7 +434,7 @@ def _options(problem: TrainingData, settings: FitSettings) -> dict[str, Any]:
         problem.offset is None or not labels or len(np.unique(problem.y)) == 2,
         "--offset works for numbers or two classes only",
     )
-    found = {
+    options = {
         "fit_intercept": None if settings.intercept else False,
         "standardize": settings.standardize or None,
         "impute": settings.missing if settings.missing in IMPUTATIONS else None,
@@ -441,7 +446,7 @@ def _options(problem: TrainingData, settings: FitSettings) -> dict[str, Any]:
         "tol": None if settings.tol == 1e-6 else settings.tol,
         "max_iter": None if settings.max_iter == 10_000 else settings.max_iter,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _penalty_factors(problem: TrainingData) -> list[float] | None:
@@ -517,7 +522,7 @@ class SolvedFits:
         return blocks
 
 
-def _solved(problem: TrainingData, settings: FitSettings, request: Request) -> SolvedFits:
+def _solved_fits(problem: TrainingData, settings: FitSettings, request: Request) -> SolvedFits:
     """Choose what is not given, and fit all rows."""
     table = problem.table
     own = {"sample_weight": problem.weights, "offset": problem.offset}
@@ -630,7 +635,7 @@ def _proofs(solved: SolvedFits) -> list[dict[str, Any]]:
     proofs = pandas.DataFrame(told)
     proofs["lower_bound"] = proofs["value"] - proofs["gap"]
     # in the 2-norm, by strong convexity in units of the sum over the rows; a ridge of 0 has none
-    gaps = proofs["gap"].clip(lower=0.0) / [estimator._unit(task) for task in solved.tasks]
+    gaps = proofs["gap"].clip(lower=0.0) / [estimator._factor(task) for task in solved.tasks]
     with np.errstate(divide="ignore", invalid="ignore"):
         proofs["standardised_coefficients_within"] = np.sqrt(gaps / fit_report.ridge_of(estimator))
     labels = getattr(estimator, "classes_", np.array([None]))[-len(proofs) :].tolist()
@@ -657,15 +662,17 @@ def _scored(problem: TrainingData, solved: SolvedFits, folds: Sequence[Any]) -> 
     majority = None
     if labels:
         majority = float(DummyClassifier().fit(nothing, y, weights).score(nothing, y, weights))
-    found: dict[str, Any] = {
+    scores: dict[str, Any] = {
         "measure": measure,
-        "training_score": float(score(y, _answers(problem, estimator), sample_weight=weights)),
+        "training_score": float(
+            score(y, _fitted_answers(problem, estimator), sample_weight=weights)
+        ),
         "cross_validated_score": None,
         "cross_validated_auc": None,
         "majority_share": majority,
     }
     if not folds:
-        return found
+        return scores
     method = "decision_function" if labels else "predict"
     if labels and len(estimator.classes_) > 2 and hasattr(estimator, "predict_proba"):
         method = "predict_proba"  # which rank rows across classes, as `predict` writes them
@@ -673,14 +680,14 @@ def _scored(problem: TrainingData, solved: SolvedFits, folds: Sequence[Any]) -> 
         held_out = _held_out(problem, solved.model.unfitted(), folds, method)
     if labels:
         truth = np.squeeze(label_binarize(y, classes=estimator.classes_))
-        found["cross_validated_auc"] = float(roc_auc_score(truth, held_out, sample_weight=weights))
+        scores["cross_validated_auc"] = float(roc_auc_score(truth, held_out, sample_weight=weights))
         best = held_out.argmax(axis=1) if held_out.ndim == 2 else (held_out > 0).astype(int)
         held_out = estimator.classes_[best]
-    found["cross_validated_score"] = float(score(y, held_out, sample_weight=weights))
-    return found
+    scores["cross_validated_score"] = float(score(y, held_out, sample_weight=weights))
+    return scores
 
 
-def _answers(problem: TrainingData, estimator: Any) -> Any:
+def _fitted_answers(problem: TrainingData, estimator: Any) -> Any:
     """What an estimator predicts of the rows that it was fitted to."""
     X = problem.X
     if isinstance(X, RowBlocks):
@@ -701,9 +708,9 @@ def _held_out(problem: TrainingData, trial: Any, folds: Sequence[Any], method: s
             for name, column in (("sample_weight", problem.weights), ("offset", problem.offset))
         }
         model = clone(trial).fit(rows[train], problem.y[train], **some)
-        known = None if problem.offset is None else problem.offset[test]
-        found = getattr(model, method)(rows[test], offset=known)
+        offset = None if problem.offset is None else problem.offset[test]
+        answer = getattr(model, method)(rows[test], offset=offset)
         if answers is None:
-            answers = np.empty((len(problem.y), *found.shape[1:]), found.dtype)
-        answers[test] = found
+            answers = np.empty((len(problem.y), *answer.shape[1:]), answer.dtype)
+        answers[test] = answer
     return answers

@@ -67,7 +67,7 @@ def text(problem: TrainingData, settings: Any, request: Any, solved: Any, facts:
         keep_trailing_newline=True,
     )
     environment.filters |= {
-        "fold": lambda text, name="": report.folded(
+        "fold": lambda text, name="": report.wrapped(
             " ".join(text.split()), f"{name:<11}" if name else "  "
         ),
         "number": lambda value, digits: f"{value:.{digits}g}",
@@ -180,7 +180,7 @@ def spelled(head: str, arguments: Mapping[str, str], *, width: int = 76) -> list
 # --- the picture
 
 
-def draw(file: Path, problem: TrainingData, standardize: bool, solved: Any) -> None:
+def draw_fits(file: Path, problem: TrainingData, standardize: bool, solved: Any) -> None:
     """The picture, whose fits are counted on one line."""
     with FitsLine(shown=report.errors.is_terminal) as line:
         line.say("the picture")
@@ -213,7 +213,7 @@ def _draw(
     for k, axes in zip(range(panels), grid[scored:], strict=False):
         radii, coefs, chosen = _coefficient_path(solved, k, line)
         note = ", beyond the picture" if chosen > radii[-1] else ""
-        pictures.mark(axes, chosen, "radius", note)
+        pictures.mark_chosen(axes, chosen, "radius", note)
         pictures.draw_path(axes, radii, coefs * solved.units, names, chosen=largest)
         what = "standardised coefficient" if standardize else "coefficient"
         axes.set(ylabel=what, xlabel=pictures.MEANINGS["radius"])

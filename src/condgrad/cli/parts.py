@@ -31,9 +31,9 @@ def is_pattern(path: Path) -> bool:
 
 def matched(pattern: Path) -> list[Path]:
     """The files of a pattern, in the order of their names."""
-    found = sorted(map(Path, glob.glob(str(pattern), recursive=True)))
-    require(bool(found), f"{pattern} matches no file: check the pattern")
-    return found
+    files = sorted(map(Path, glob.glob(str(pattern), recursive=True)))
+    require(bool(files), f"{pattern} matches no file: check the pattern")
+    return files
 
 
 class Part(NamedTuple):
@@ -99,13 +99,13 @@ class PartsTable(Table):
             for done, _ in enumerate(distributed.as_completed(parts), start=1):
                 if line is not None:
                     line.show(f"read {done} of {counted(len(parts), 'file')}")
-        told = client.gather([client.submit(_told, part) for part in parts])
+        told = client.gather([client.submit(_without_matrix, part) for part in parts])
         sizes = tuple(part.rows for part in told)
         delayed = dask("delayed").delayed
         array = dask("array")
         matrices = [
             array.from_delayed(
-                delayed(_matrix)(part), shape=(size, len(features)), dtype=np.float64
+                delayed(_matrix_of_part)(part), shape=(size, len(features)), dtype=np.float64
             )
             for part, size in zip(parts, sizes, strict=True)
         ]
@@ -114,7 +114,9 @@ class PartsTable(Table):
             how=f"{counted(len(parts), 'file')}, {self.how}",
             sizes=sizes,
             blocks=RowBlocks(array.concatenate(matrices)),
-            columns={name: _joined([part.columns[name] for part in told]) for name in columns},
+            columns={
+                name: _joined_column([part.columns[name] for part in told]) for name in columns
+            },
         )
         facts = {
             "file": self.source,
@@ -184,20 +186,20 @@ def read_part(
         not more,
         f"{file} has {listed(more)}, which {source} has not: give files of the same columns",
     )
-    found = {name: table.column(name) for name in columns}
-    return Part(table.features(features), found, table.rows, dict(table.facts))
+    cells = {name: table.column(name) for name in columns}
+    return Part(table.features(features), cells, table.rows, dict(table.facts))
 
 
-def _told(part: Part) -> Part:
+def _without_matrix(part: Part) -> Part:
     """A part without its matrix."""
     return part._replace(matrix=None)
 
 
-def _matrix(part: Part) -> Any:
+def _matrix_of_part(part: Part) -> Any:
     return part.matrix
 
 
-def _joined(columns: Sequence[Any]) -> Any:
+def _joined_column(columns: Sequence[Any]) -> Any:
     """A column of all files: numbers where it is numbers in all, else text."""
     if not any(isinstance(cells, list) for cells in columns):
         return np.concatenate(columns)

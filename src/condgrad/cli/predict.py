@@ -64,7 +64,7 @@ def predict(
     """
     fitted = read_model(files.read_bytes(model), source=str(model))
     if parts.is_pattern(data):
-        table, columns = _joined(
+        table, columns = _joined_tables(
             [_answered(fitted, file, header, row_id) for file in parts.matched(data)], data
         )
     else:
@@ -74,7 +74,7 @@ def predict(
     replaces = files.anything if overwrite else holds_predictions
     read = [model, data]
     with files.written_whole(out.parent, [out.name], read=read, replaces=replaces) as folder:
-        files.write_rows(folder / out.name, columns, table)
+        files.write_columns(folder / out.name, columns, table)
     summary = _summary(fitted, columns["prediction"])
     notes = [*table.facts["notes"]]
     if as_json:
@@ -106,10 +106,10 @@ def _summary(fitted: FittedModel, predicted: Any) -> dict[str, float]:
     """How often each class was predicted, or the range of the numbers."""
     if fitted.classes:
         return {str(label): int(np.sum(predicted == label)) for label in fitted.classes}
-    known = predicted[~np.isnan(predicted)]
-    if not len(known):
+    present = predicted[~np.isnan(predicted)]
+    if not len(present):
         return {}
-    return {"mean": float(known.mean()), "least": known.min(), "greatest": known.max()}
+    return {"mean": float(present.mean()), "least": present.min(), "greatest": present.max()}
 
 
 def holds_predictions(file: Path) -> bool:
@@ -132,13 +132,13 @@ def _answered(
     if row_id is None and fitted.row_id in table.names:
         table = table.with_ids(str(fitted.row_id))
     columns, notes = _predictions(fitted, table)
-    known = fitted.target in (*table.names, *table.apart)
-    truth = {fitted.target: table.column(str(fitted.target))} if known else {}
+    has_target = fitted.target in (*table.names, *table.apart)
+    truth = {fitted.target: table.column(str(fitted.target))} if has_target else {}
     frame = pandas.DataFrame(truth, index=table.frame.index)
     return replace(table, frame=frame, matrix=None, facts={"notes": notes}), columns
 
 
-def _joined(
+def _joined_tables(
     answered: Sequence[tuple[Table, dict[str, Any]]], pattern: Path
 ) -> tuple[Table, dict[str, Any]]:
     """The tables and predictions of many files, one below the other."""
@@ -160,21 +160,23 @@ def _predictions(fitted: FittedModel, table: Table) -> tuple[dict[str, Any], lis
     entries = X.data if sparse.issparse(X) else X
     holes = int(np.isnan(entries).sum())
     notes = []
-    kept = np.arange(table.rows)
+    complete = np.arange(table.rows)
     if fitted.drops_rows and holes:
-        kept = np.flatnonzero(~np.isnan(np.ravel(X.sum(axis=1))))
-        notes.append(f"{counted(table.rows - len(kept), 'row')} with empty cells: no prediction")
+        complete = np.flatnonzero(~np.isnan(np.ravel(X.sum(axis=1))))
+        notes.append(
+            f"{counted(table.rows - len(complete), 'row')} with empty cells: no prediction"
+        )
     elif holes:
         notes.append(f"{counted(holes, 'empty cell')} filled with values from the fit")
     offset = None
     if fitted.offset is not None:
-        offset = _offset(fitted.offset, table, notes)[kept]
-    found = _answers(estimator, fitted, X[kept], offset, table) if len(kept) else {}
-    if len(kept) < table.rows:
+        offset = _offset(fitted.offset, table, notes)[complete]
+    answers = _answers(estimator, fitted, X[complete], offset, table) if len(complete) else {}
+    if len(complete) < table.rows:
         rows = pandas.RangeIndex(table.rows)
-        found = pandas.DataFrame(found, index=kept).reindex(rows).to_dict("series")
-        found = {name: column.to_numpy() for name, column in found.items()}
-    return found or {"prediction": np.full(table.rows, np.nan)}, notes
+        answers = pandas.DataFrame(answers, index=complete).reindex(rows).to_dict("series")
+        answers = {name: column.to_numpy() for name, column in answers.items()}
+    return answers or {"prediction": np.full(table.rows, np.nan)}, notes
 
 
 def _offset(name: str, table: Table, notes: list[str]) -> Any:
@@ -223,13 +225,13 @@ def _scores(fitted: FittedModel, table: Table, columns: Mapping[str, Any]) -> di
         return {}
     cells = table.column(str(fitted.target))
     text = isinstance(cells, list)
-    known = np.array([not is_missing(cell) for cell in cells]) if text else np.isfinite(cells)
-    known &= ~pandas.isna(columns["prediction"])
-    truth = np.array(cells)[known]
-    predicted = columns["prediction"][known]
+    present = np.array([not is_missing(cell) for cell in cells]) if text else np.isfinite(cells)
+    present &= ~pandas.isna(columns["prediction"])
+    truth = np.array(cells)[present]
+    predicted = columns["prediction"][present]
     if not len(truth) or (text and not fitted.classes):
         return {}
-    scores: dict[str, float] = {"rows with the target": int(known.sum())}
+    scores: dict[str, float] = {"rows with the target": int(present.sum())}
     if not fitted.classes:
         r2 = {"R2": float(r2_score(truth, predicted))} if len(truth) > 1 else {}
         return scores | r2 | {"mean squared error": float(mean_squared_error(truth, predicted))}
@@ -237,7 +239,7 @@ def _scores(fitted: FittedModel, table: Table, columns: Mapping[str, Any]) -> di
         truth = truth.astype(str)
         predicted = predicted.astype(str)
     scores["accuracy"] = float(accuracy_score(truth, predicted))
-    chances = [columns[name][known] for name in columns if name.startswith("probability of ")]
+    chances = [columns[name][present] for name in columns if name.startswith("probability of ")]
     if chances and np.isin(truth, fitted.classes).all():
         scores["log loss"] = float(
             log_loss(truth, np.column_stack(chances), labels=list(fitted.classes))
@@ -253,18 +255,18 @@ def predictor(model: FittedModel, table: Table) -> tuple[Any, Any]:
     columns.
     """
     try:
-        found = model.columns(table.source, table.names, table.naming)
+        columns = model.columns(table.source, table.names, table.naming)
     except ValueError as error:
         raise BadInput(str(error)) from error
     needed = np.flatnonzero(model.used).tolist()
-    present = [j for j in needed if model.features[j] in found]
-    absent = [model.features[j] for j in needed if model.features[j] not in found]
+    present = [j for j in needed if model.features[j] in columns]
+    absent = [model.features[j] for j in needed if model.features[j] not in columns]
     # what a libsvm file does not mention is 0
     complete = not absent or table.naming.is_libsvm
     require(complete, f"{table.source} lacks {listed(absent)}, which the model needs")
     fills = model.fill_values is not None or model.drops_rows
     X = table.features(
-        [found[model.features[j]] for j in present], holes=fills, advice=UNFILLED, droppable=False
+        [columns[model.features[j]] for j in present], holes=fills, advice=UNFILLED, droppable=False
     )
     return model.fitted(present), X
 

@@ -18,8 +18,8 @@ from condgrad.cli.report import BadInput, option, require
 from condgrad.progress import ShareLine
 from condgrad.transport.color import recoloring
 
-BYTES_A_PIXEL = 24  # memory a pixel takes while it is decoded, turned, converted and copied
-FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
+BYTES_A_PIXEL = 24  # memory a pixel takes while it is decoded, rotated, converted and copied
+IMAGE_FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
     ".png": ("PNG", {}),
     **dict.fromkeys((".jpg", ".jpeg"), ("JPEG", {"quality": 95, "subsampling": 0})),
     ".webp": ("WEBP", {"lossless": True}),
@@ -89,8 +89,8 @@ def recolor(
     require(strength <= 1.0, f"--strength must be from 0 to 1, got {strength:g}")
     pixels = read_image(image)
     colors = read_image(palette)
-    out = files.file_to_write(out, f"{image.stem}-recolored.png", FORMATS)
-    ending, options = FORMATS[out.suffix.lower()]
+    out = files.file_to_write(out, f"{image.stem}-recolored.png", IMAGE_FORMATS)
+    ending, options = IMAGE_FORMATS[out.suffix.lower()]
     holds = pixels.shape[2] == 3 or ending != "JPEG"
     require(
         holds,

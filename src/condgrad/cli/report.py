@@ -98,13 +98,13 @@ def numbers(text: str | None) -> tuple[float, ...] | None:
     """The numbers of an option, with commas between them; text that is none stays for a sentence."""
     if text is None:
         return None
-    found: list[Any] = []
+    entries: list[Any] = []
     for word in text.split(","):
         try:
-            found.append(float(word))
+            entries.append(float(word))
         except ValueError:
-            found.append(word)
-    return tuple(found)
+            entries.append(word)
+    return tuple(entries)
 
 
 Tolerance = Annotated[
@@ -134,7 +134,7 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def folded(text: str, head: str = "") -> str:
+def wrapped(text: str, head: str = "") -> str:
     """A text of `WIDTH` columns, its lines below the end of its head."""
     below = " " * len(head)
     lines = textwrap.wrap(text, WIDTH - len(head), break_long_words=False, break_on_hyphens=False)
@@ -145,8 +145,8 @@ def print_report(heading: str, facts: Mapping[str, str]) -> None:
     """A heading, and a small table of names and sentences."""
     width = max(map(len, facts))
     lines = [
-        folded(heading),
-        *(folded(text, f"  {name:<{width}}  ") for name, text in facts.items()),
+        wrapped(heading),
+        *(wrapped(text, f"  {name:<{width}}  ") for name, text in facts.items()),
     ]
     output.print("\n".join(lines), markup=False)
 
@@ -172,10 +172,10 @@ def print_json(facts: Mapping[str, Any]) -> None:
 
 def versions() -> dict[str, str]:
     """Python's version and those of the packages that are installed, without importing them."""
-    found = {name: package_version(name) for name in PACKAGES}
+    packages = {name: package_version(name) for name in PACKAGES}
     return {
         "python": platform.python_version(),
-        **{name: text for name, text in found.items() if text is not None},
+        **{name: text for name, text in packages.items() if text is not None},
     }
 
 

@@ -17,7 +17,7 @@ from condgrad.cli.report import BadInput, counted, require
 from condgrad.errors import listed
 from condgrad.linear_model.base import IMPUTATIONS
 from condgrad.linear_model.model_file import Naming
-from condgrad.smooth.row_blocks import RowBlocks
+from condgrad.smooth.row_blocks import CONSTANT, RowBlocks
 
 # the losses for targets of labels and of numbers, unless asked for
 LABELS = "logistic"
@@ -26,14 +26,13 @@ CLASSIFYING = (LABELS, "squared-hinge")
 DROP_ROWS = "drop-rows"
 DROP_COLUMNS = "drop-columns"
 MISSING_RULES = (*IMPUTATIONS, DROP_ROWS, DROP_COLUMNS)
-ADVICE = (
+FILL_OR_LEAVE_OUT = (
     f"fill in with --impute {' or '.join(IMPUTATIONS)}, leave out with --impute {DROP_ROWS} or {DROP_COLUMNS}, or name "
     "columns with --drop"
 )
-CONSTANT = 1e-12  # a column whose spread is below this share of its size differs by rounding alone
 # beyond these the squares of numbers leave the range of floats
-SMALLEST = 1e-100
-LARGEST = 1e100
+SMALLEST_CELL = 1e-100
+LARGEST_CELL = 1e100
 # whole numbers with at most so many values are taken for labels, unless --loss says otherwise
 MOST_COUNTED = 10
 ID_NAMES = re.compile(r"(.*[_ .-])?(id|patient|sample|subject|index|nr)", re.IGNORECASE)
@@ -89,61 +88,61 @@ def training_data(
         bool(features), f"{table.source} has no column other than the target: a fit needs features"
     )
     table = table.holding([target, *names.values()], features)
-    columns = {role: _numbers(table, name, role) for role, name in names.items()}
+    columns = {role: _numbers_of_role(table, name, role) for role, name in names.items()}
     weights = columns.get("weights")
     if weights is not None:
         _check_weights(table, names["weights"], weights)
-    kept = np.arange(table.rows) if weights is None else np.flatnonzero(weights)
+    used = np.arange(table.rows) if weights is None else np.flatnonzero(weights)
     notes: list[str] = []
-    found = table.features(features, holes=missing is not None, advice=ADVICE)
-    if missing == DROP_ROWS and not isinstance(found, RowBlocks):
-        kept = _complete(table, kept, found, [target, *names.values()], notes)
+    X = table.features(features, holes=missing is not None, advice=FILL_OR_LEAVE_OUT)
+    if missing == DROP_ROWS and not isinstance(X, RowBlocks):
+        used = _complete(table, used, X, [target, *names.values()], notes)
     if "offset" in names:
-        _check_offset(table, names["offset"], columns["offset"], kept)
+        _check_offset(table, names["offset"], columns["offset"], used)
     require(
-        len(kept) >= 2, f"{table.source} has too few rows, {len(kept)}: a fit needs two or more"
+        len(used) >= 2, f"{table.source} has too few rows, {len(used)}: a fit needs two or more"
     )
-    if isinstance(found, RowBlocks):
+    if isinstance(X, RowBlocks):
         require(
             missing is None, f"--impute {missing} takes one file, not a pattern: fill them first"
         )
         require("offset" not in names, "--offset takes one file, not a pattern")
-        _, spreads, sizes = found.means_deviations_and_sizes(weights)
+        _, spreads, sizes = X.means_deviations_and_sizes(weights)
         constant = int((spreads <= CONSTANT * sizes).sum())
-        kept = np.arange(table.rows)  # rows of weight 0 stay in their blocks
+        used = np.arange(table.rows)  # rows of weight 0 stay in their blocks
     else:
-        found = found[kept] if sparse.issparse(found) else _frame(table, features, found, kept)
+        X = X[used] if sparse.issparse(X) else _frame(table, features, X, used)
         if missing == DROP_COLUMNS:
-            found, features = _complete_columns(found, features, notes)
+            X, features = _complete_columns(X, features, notes)
         elif missing in IMPUTATIONS:
-            notes += _filling(found, missing)
-        sizes = _sizes(found)
-        constant = _constant_columns(found)
+            notes += _filling(X, missing)
+        sizes = _sizes(X)
+        constant = _constant_columns(X)
     _check_sizes(table, features, sizes)
-    loss, y = _target(table, target, loss, kept)
+    loss, y = _target(table, target, loss, used)
     return TrainingData(
         table=table,
         loss=loss,
         target=target,
         features=features,
-        X=found,
+        X=X,
         y=y,
-        weights=None if weights is None else weights[kept],
-        offset=columns["offset"][kept] if "offset" in columns else None,
-        groups=None if roles.groups is None else _groups(roles.groups, features),
+        weights=None if weights is None else weights[used],
+        offset=columns["offset"][used] if "offset" in columns else None,
+        groups=None if roles.groups is None else _feature_groups(roles.groups, features),
         unpenalised=_unpenalised(table, roles.unpenalised, features),
         names=names,
         dropped=dropped,
-        notes=notes + _suspected_ids(table, found, features),
+        notes=notes + _suspected_ids(table, X, features),
         constant=constant,
     )
 
 
 def _roles(table: Table, roles: ColumnRoles) -> tuple[str, dict[str, str], list[str]]:
     """The target, the columns of weights and offset, and those left out, by their names."""
-    known = roles.target is not None or len(table.apart) == 1
+    is_given = roles.target is not None or len(table.apart) == 1
     require(
-        known, f"give --target COLUMN; {table.source} has {listed([*table.apart, *table.names])}"
+        is_given, f"give --target COLUMN; {table.source} has {listed([*table.apart, *table.names])}"
     )
     wanted = table.apart[0] if roles.target is None else roles.target
     target = table.resolve(wanted, option="--target")
@@ -161,36 +160,36 @@ def _roles(table: Table, roles: ColumnRoles) -> tuple[str, dict[str, str], list[
     return target, names, dropped
 
 
-def _frame(table: Table, features: Sequence[str], found: Any, kept: Any) -> Any:
+def _frame(table: Table, features: Sequence[str], X: Any, used: Any) -> Any:
     """The features as pandas reads them from the file: by columns, which also fixes the order of
     all sums.
     """
     by_name = table.naming is Naming.HEADER
     names = list(features) if by_name else list(map(int, features))
-    frame = pandas.DataFrame(np.asfortranarray(found), columns=names)
-    return frame if len(kept) == len(frame) else frame.iloc[kept]
+    frame = pandas.DataFrame(np.asfortranarray(X), columns=names)
+    return frame if len(used) == len(frame) else frame.iloc[used]
 
 
-def _numbers(table: Table, name: str, role: str) -> Any:
-    found = table.column(name)
+def _numbers_of_role(table: Table, name: str, role: str) -> Any:
+    cells = table.column(name)
     wanted = "weights are numbers >= 0" if role == "weights" else "an offset is a number"
-    text = isinstance(found, list)
+    text = isinstance(cells, list)
     require(not text, f"--{role} {name}: this column holds text, and {wanted}")
     if role == "offset":
-        for row in np.flatnonzero(np.isinf(found))[:1]:
-            raise BadInput(f"--offset {name}: {table.where(row)} holds {found[row]}; {wanted}")
-    return found
+        for row in np.flatnonzero(np.isinf(cells))[:1]:
+            raise BadInput(f"--offset {name}: {table.where(row)} holds {cells[row]}; {wanted}")
+    return cells
 
 
 def _check_weights(table: Table, name: str, weights: Any) -> None:
-    for row in np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST)))[:1]:
+    for row in np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST_CELL)))[:1]:
         place = f"{table.source}, {table.where(row)} holds {weights[row]}"
         raise BadInput(f"--weights {name}: {place}; weights are finite numbers >= 0")
 
 
-def _check_offset(table: Table, name: str, offset: Any, kept: Any) -> None:
+def _check_offset(table: Table, name: str, offset: Any, used: Any) -> None:
     """Offsets are known: an estimate of one would be a model of its own."""
-    holes = kept[np.isnan(offset[kept])]
+    holes = used[np.isnan(offset[used])]
     if len(holes):
         cells = counted(len(holes), "empty cell")
         raise BadInput(
@@ -199,16 +198,16 @@ def _check_offset(table: Table, name: str, offset: Any, kept: Any) -> None:
         )
 
 
-def _complete(table: Table, kept: Any, found: Any, others: Sequence[str], notes: list[str]) -> Any:
+def _complete(table: Table, used: Any, X: Any, others: Sequence[str], notes: list[str]) -> Any:
     """The rows that have a value in each column."""
-    whole = ~np.isnan(np.ravel(found.sum(axis=1)))
+    whole = ~np.isnan(np.ravel(X.sum(axis=1)))
     for name in others:
         cells = table.column(name)
         text = isinstance(cells, list)
         whole &= np.array([not is_missing(cell) for cell in cells]) if text else ~np.isnan(cells)
-    left = kept[whole[kept]]
-    if len(left) < len(kept):
-        notes.append(f"{counted(len(kept) - len(left), 'row')} with empty cells left out")
+    left = used[whole[used]]
+    if len(left) < len(used):
+        notes.append(f"{counted(len(used) - len(left), 'row')} with empty cells left out")
     return left
 
 
@@ -240,8 +239,8 @@ def _sizes(X: Any) -> Any:
 
 def _check_sizes(table: Table, names: Sequence[str], sizes: Any) -> None:
     """A sentence on the first column whose squares are no floats."""
-    for j in np.flatnonzero((sizes > LARGEST) | ((sizes < SMALLEST) & (sizes > 0.0)))[:1]:
-        allowed = f"sizes between {SMALLEST:g} and {LARGEST:g} are allowed"
+    for j in np.flatnonzero((sizes > LARGEST_CELL) | ((sizes < SMALLEST_CELL) & (sizes > 0.0)))[:1]:
+        allowed = f"sizes between {SMALLEST_CELL:g} and {LARGEST_CELL:g} are allowed"
         advice = "choose another unit, or leave the column out with --drop"
         raise BadInput(
             f"{table.source}: column {names[j]!r} reaches {sizes[j]:g}; {allowed}: {advice}"
@@ -257,12 +256,12 @@ def _constant_columns(X: Any) -> int:
     return int((most == least).sum() + most.isna().sum())
 
 
-def _target(table: Table, name: str, loss: str | None, kept: Any) -> tuple[str, Any]:
+def _target(table: Table, name: str, loss: str | None, used: Any) -> tuple[str, Any]:
     """The loss, and the target as an estimator takes it."""
     cells = table.column(name)
     text = isinstance(cells, list)
-    y = np.array(cells)[kept]
-    for row in kept[[is_missing(str(cell)) for cell in y] if text else ~np.isfinite(y)][:1]:
+    y = np.array(cells)[used]
+    for row in used[[is_missing(str(cell)) for cell in y] if text else ~np.isfinite(y)][:1]:
         place = f"{table.source}, {table.where(row)}"
         raise BadInput(
             f"{place}: the target {name!r} is missing or not finite; fill it or leave the row out"
@@ -286,7 +285,7 @@ def _target(table: Table, name: str, loss: str | None, kept: Any) -> tuple[str, 
     return loss, y
 
 
-def _groups(file: Path, features: Sequence[str]) -> list[str]:
+def _feature_groups(file: Path, features: Sequence[str]) -> list[str]:
     """A label for each feature, from a table of names and labels."""
     table = read_table(file)
     require(
@@ -296,10 +295,10 @@ def _groups(file: Path, features: Sequence[str]) -> list[str]:
     names, labels = (
         list(map(str, table.frame[name].astype(str).str.strip())) for name in table.names
     )
-    known = dict(zip(names, labels, strict=True))
-    absent = [name for name in features if name not in known]
+    group_of = dict(zip(names, labels, strict=True))
+    absent = [name for name in features if name not in group_of]
     require(not absent, f"--groups {file} has no group for {listed(absent)}: give each feature one")
-    return [known[name] for name in features]
+    return [group_of[name] for name in features]
 
 
 def _unpenalised(table: Table, asked: Sequence[str], features: Sequence[str]) -> list[str]:
@@ -314,7 +313,7 @@ def _suspected_ids(table: Table, X: Any, features: Sequence[str]) -> list[str]:
     """A sentence on columns of numbers that seem to name the rows."""
     if not isinstance(X, pandas.DataFrame) or table.naming is not Naming.HEADER:
         return []
-    found = []
+    sentences = []
     for j, name in enumerate(features):
         if j > 0 and not ID_NAMES.fullmatch(name):
             continue
@@ -322,7 +321,7 @@ def _suspected_ids(table: Table, X: Any, features: Sequence[str]) -> list[str]:
         distinct = len(np.unique(cells)) == len(cells) and bool(np.all(cells == np.round(cells)))
         counts_rows = distinct and np.ptp(cells) == len(cells) - 1
         if distinct and len(cells) > 2 and (ID_NAMES.fullmatch(name) or counts_rows):
-            found.append(
+            sentences.append(
                 f"column {name!r} has a different whole number in each row. If it has the names of the rows, use --id {name}"
             )
-    return found
+    return sentences

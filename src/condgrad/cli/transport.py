@@ -20,13 +20,20 @@ from condgrad.rounding import SAME_MASS
 from condgrad.transport import GroupLasso, Laplacian, TransportResult, solve
 from condgrad.transport.regularizers import Regularizer
 
-PRODUCTS = ("plan.npy", "plan.csv", "mapped.csv", "certificate.json", "trace.csv", "picture.png")
+TRANSPORT_FILES = (
+    "plan.npy",
+    "plan.csv",
+    "mapped.csv",
+    "certificate.json",
+    "trace.csv",
+    "picture.png",
+)
 ENTRIES_IN_CSV = 50_000  # a plan up to this size is written as a table too, for spreadsheets
 # the default entropy, as a share of the median cost: plans stay sharp and are found in seconds
 ENTROPY_SHARE = 0.02
-LARGEST = 1e300  # beyond this, sums of costs leave the range of floats
+LARGEST_COST = 1e300  # beyond this, sums of costs leave the range of floats
 METRICS = ("sqeuclidean", "euclidean", "cityblock", "chebyshev", "cosine")
-METHODS = ("auto", "newton", "cgs", "cg")
+TRANSPORT_METHODS = ("auto", "newton", "cgs", "cg")
 FEWER = "give fewer points, a random sample of each cloud for example"
 
 
@@ -73,8 +80,8 @@ def transport(
     tol: report.Tolerance = 1e-6,
     time_limit: Annotated[float | None, weight("Stop after this time.", metavar="SECONDS")] = None,
     method: Annotated[
-        str, option("NAME", f"One of {', '.join(METHODS)}.", among=METHODS)
-    ] = METHODS[0],
+        str, option("NAME", f"One of {', '.join(TRANSPORT_METHODS)}.", among=TRANSPORT_METHODS)
+    ] = TRANSPORT_METHODS[0],
     out: files.ResultFolder = Path("condgrad-transport"),
     no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw nothing.")] = False,
     as_json: report.AsJson = False,
@@ -111,9 +118,9 @@ def transport(
     )
 
     clouds = _clouds((source, target), drop or [], row_id, header) if source and target else []
-    points = [_points(cloud) for cloud in clouds]
-    costs = _given_costs(cost, clouds, header) if cost else _distances(clouds, points, metric)
-    a, b = _weights(source_weights, target_weights, costs)
+    points = [_points_of_table(cloud) for cloud in clouds]
+    costs = _given_costs(cost, clouds, header) if cost else _point_costs(clouds, points, metric)
+    a, b = _weights_of_clouds(source_weights, target_weights, costs)
     strength, strength_from = (
         (entropy, "as asked") if entropy is not None else _default_entropy(costs)
     )
@@ -132,7 +139,7 @@ def transport(
         "laplacian": laplacian, "groups": groups, "tol": tol, "time_limit": time_limit,
     }  # fmt: skip
     with files.written_whole(
-        out, PRODUCTS, read=[files.file_of(path) for path in inputs.values()]
+        out, TRANSPORT_FILES, read=[files.file_of(path) for path in inputs.values()]
     ) as folder:
         answer = solve(
             costs, a, b, entropy=strength, regularizers=regularizers, method=method, tol=tol, time_limit=time_limit,
@@ -152,12 +159,12 @@ def transport(
         _write(folder, answer, facts, clouds, points)
         if not no_picture:
             with ShareLine("the picture is drawn", shown=report.errors.is_terminal):
-                draw(folder / "picture.png", answer, tol, clouds, points)
+                draw_transport(folder / "picture.png", answer, tol, clouds, points)
         written = sorted(file.name for file in folder.iterdir())
     if as_json:
         report.print_json(facts | {"out": str(out), "files": written})
     else:
-        _print(answer, facts, f"{', '.join(written)} in {out}")
+        _print_answer(answer, facts, f"{', '.join(written)} in {out}")
     raise typer.Exit(report.ExitCode.CERTIFIED if answer.success else report.ExitCode.NOT_CONVERGED)
 
 
@@ -177,18 +184,18 @@ def _clouds(
         require(any(table.find(name) is not None for table in tables), neither)
     clouds = []
     for table in tables:
-        left_out = [found for found in map(table.find, drop) if found is not None]
+        left_out = [column for column in map(table.find, drop) if column is not None]
         ids = None if row_id is None else table.find(row_id)
         clouds.append((table if ids is None else table.with_ids(ids)).without(left_out))
     return clouds
 
 
-def _points(table: Table) -> Any:
+def _points_of_table(table: Table) -> Any:
     points = table.features(table.names)
     return points.toarray() if sparse.issparse(points) else points
 
 
-def _distances(clouds: Sequence[Table], points: Sequence[Any], metric: str) -> Any:
+def _point_costs(clouds: Sequence[Table], points: Sequence[Any], metric: str) -> Any:
     read = "; ".join(f"{cloud.source} has {cloud.read_as}" for cloud in clouds)
     require(
         points[0].shape[1] == points[1].shape[1],
@@ -197,7 +204,7 @@ def _distances(clouds: Sequence[Table], points: Sequence[Any], metric: str) -> A
     files.require_memory_for_plan(len(points[0]), len(points[1]), FEWER)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         costs = cdist(*points, metric=metric)
-    for worst in np.argwhere(~(costs <= LARGEST))[:1]:
+    for worst in np.argwhere(~(costs <= LARGEST_COST))[:1]:
         ends = " to ".join(
             f"{cloud.where(row)} of {cloud.source}"
             for cloud, row in zip(clouds, worst, strict=True)
@@ -210,7 +217,7 @@ def _distances(clouds: Sequence[Table], points: Sequence[Any], metric: str) -> A
 def _given_costs(path: Path, clouds: Sequence[Table], header: bool | None) -> Any:
     table = read_table(path, header=header)
     files.require_memory_for_plan(table.rows, len(table.names), FEWER)
-    costs = _points(table)
+    costs = _points_of_table(table)
     for cloud, size, what in zip(clouds, costs.shape, ("rows", "columns"), strict=False):
         rule = f"a cost has a row for each source and a column for each target ({table.read_as})"
         require(
@@ -218,13 +225,13 @@ def _given_costs(path: Path, clouds: Sequence[Table], header: bool | None) -> An
             f"{path} has {size} {what} and {cloud.source} has {cloud.rows} points: {rule}",
         )
     require(
-        np.abs(costs).max() <= LARGEST,
-        f"{path} holds costs beyond {LARGEST:g}: choose a larger unit",
+        np.abs(costs).max() <= LARGEST_COST,
+        f"{path} holds costs beyond {LARGEST_COST:g}: choose a larger unit",
     )
     return costs
 
 
-def _weights(source: Path | None, target: Path | None, costs: Any) -> tuple[Any, Any]:
+def _weights_of_clouds(source: Path | None, target: Path | None, costs: Any) -> tuple[Any, Any]:
     """Both weights; a side without a file is uniform, with the mass of the other."""
     n, m = costs.shape
     a = None if source is None else _read_weights(source, n, "sources")
@@ -277,12 +284,12 @@ def _write(
         np.savetxt(folder / "plan.csv", answer.plan, fmt="%.17g", delimiter=",")
     if clouds:
         columns = dict(zip(clouds[1].names, answer.barycenters(points[1]).T, strict=True))
-        files.write_rows(folder / "mapped.csv", columns, clouds[0])
+        files.write_columns(folder / "mapped.csv", columns, clouds[0])
     answer.trace.to_csv(folder / "trace.csv")
     (folder / "certificate.json").write_text(report.json_text(facts), encoding="utf-8")
 
 
-def draw(
+def draw_transport(
     file: Path, answer: TransportResult, tol: float, clouds: Sequence[Table], points: Sequence[Any]
 ) -> None:
     """Writes the picture: clouds or plan on the left, certified gap against time on the right."""
@@ -312,7 +319,7 @@ def draw(
     pictures.save_figure(figure, file)
 
 
-def _print(answer: TransportResult, facts: Mapping[str, Any], written: str) -> None:
+def _print_answer(answer: TransportResult, facts: Mapping[str, Any], written: str) -> None:
     mass = (
         "" if abs(facts["mass"] - 1.0) <= 1e-9 else f", mass {facts['mass']:.6g}"
     )  # costs and gaps grow with it

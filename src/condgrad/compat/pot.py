@@ -44,7 +44,7 @@ from condgrad.compat.pot_gromov import (
 )
 from condgrad.compat.pot_linear import (
     OTResult,
-    _weights,
+    _pot_weights,
     dist,
     emd,
     emd2,
@@ -63,8 +63,8 @@ from condgrad.transport.estimators import (
     Domain,
     PlanTransformer,
     _distances,
-    _in_units,
-    _unit,
+    _norm_of,
+    _over_norm,
 )
 from condgrad.transport.regularizers import GroupLasso, Laplacian
 from condgrad.transport.solve import TransportResult, beside
@@ -207,7 +207,7 @@ def gcg(
     _checks.number("reg2", reg2, at_least=0.0)
     _checks.whole("numItermax", numItermax, at_least=0)
     _checks.whole("numInnerItermax", numInnerItermax, at_least=1)
-    P = sets.Transport(_weights("a", a, cost, 0), _weights("b", b, cost, 1))
+    P = sets.Transport(_pot_weights("a", a, cost, 0), _pot_weights("b", b, cost, 1))
     objective: Smooth = smooth.Linear(cost)
     if reg2 > 0:
         objective = objective + smooth.Function(lambda G: _value_and_gradient(f, df, reg2, G, M))
@@ -221,7 +221,7 @@ def gcg(
         progress=verbose,
     )
     answer = TransportResult((objective, entropy), result)
-    return _returned("gcg", answer, M, reg1, log=log)
+    return _returned_plan("gcg", answer, M, reg1, log=log)
 
 
 def sinkhorn_l1l2_gl(
@@ -280,15 +280,15 @@ def sinkhorn_l1l2_gl(
     M = floating("M", M, ndim=2)
     answer = solve_transport(
         M,
-        _weights("a", a, M, 0),
-        _weights("b", b, M, 1),
+        _pot_weights("a", a, M, 0),
+        _pot_weights("b", b, M, 1),
         entropy=_checks.number("reg", reg, above=0.0),
         regularizers=[GroupLasso(labels_a, weight=_checks.number("eta", eta, at_least=0.0))],
         tol=stopInnerThr,
         max_iter=numItermax * numInnerItermax,
         progress=verbose,
     )
-    return _returned("sinkhorn_l1l2_gl", answer, M, reg, log=log)
+    return _returned_plan("sinkhorn_l1l2_gl", answer, M, reg, log=log)
 
 
 def sinkhorn_lpl1_mm(
@@ -338,11 +338,11 @@ def sinkhorn_lpl1_mm(
     (True, True)
     """
     M = floating("M", M, ndim=2)
-    a = _weights("a", a, M, 0)
-    b = _weights("b", b, M, 1)
+    a = _pot_weights("a", a, M, 0)
+    b = _pot_weights("b", b, M, 1)
     limits = {"steps": numItermax, "tol": stopInnerThr, "max_iter": numInnerItermax}
     answer = _majorised(a, labels_a, b, M, reg, eta, verbose=verbose, **limits)  # type: ignore[arg-type]
-    return _returned("sinkhorn_lpl1_mm", answer, M, reg, log=log)
+    return _returned_plan("sinkhorn_lpl1_mm", answer, M, reg, log=log)
 
 
 def _majorised(
@@ -443,15 +443,15 @@ def emd_laplace(
     regularizer, linear = _pot_laplacian(xs, xt, sim, sim_param, reg, eta, alpha)
     answer = solve_transport(
         M + like(linear, M),
-        _weights("a", a, M, 0),
-        _weights("b", b, M, 1),
+        _pot_weights("a", a, M, 0),
+        _pot_weights("b", b, M, 1),
         entropy=0.0,
         regularizers=[regularizer],
         tol=stopThr,
         max_iter=numItermax,
         progress=verbose,
     )
-    return _returned("emd_laplace", answer, M, None, log=log)
+    return _returned_plan("emd_laplace", answer, M, None, log=log)
 
 
 def _pot_laplacian(
@@ -492,7 +492,9 @@ def _raw_laplacian(X: Any, sim: str, sim_param: Any, Xs: Any) -> Any:
     return scipy.sparse.csr_array(scipy.sparse.diags_array(np.asarray(W.sum(axis=1))) - W)
 
 
-def _returned(name: str, answer: TransportResult, M: Array, reg: float | None, *, log: bool) -> Any:
+def _returned_plan(
+    name: str, answer: TransportResult, M: Array, reg: float | None, *, log: bool
+) -> Any:
     """The plan in the library of M, with POT's log where asked for."""
     result = answer.result.uninterrupted()
     plan = namespace(M).asarray(result.x)
@@ -616,8 +618,8 @@ class _PotTransport(_PotArguments, PlanTransformer):  # type: ignore[misc]
     def _cost_to(self, X: Array, Y: Array) -> Array:
         """The cost between any points, in the unit of that between the samples."""
         C = _distances(self.Xs_, self.Xt_, self.metric)
-        unit = _unit(C, self.norm)
-        return _in_units(_distances(X, Y, self.metric), self.norm, unit)
+        divisor = _norm_of(C, self.norm)
+        return _over_norm(_distances(X, Y, self.metric), self.norm, divisor)
 
     def fit(self, Xs: Any = None, ys: Any = None, Xt: Any = None, yt: Any = None) -> Self:  # type: ignore[override]
         """Find the plan. ys and yt are classes, -1 or NaN if unknown."""

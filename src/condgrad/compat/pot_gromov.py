@@ -13,16 +13,16 @@ from condgrad.arrays import namespace
 from condgrad.arrays.inputs import floating
 from condgrad.transport.gromov import GromovResult, gromov
 
-LOSSES = {"square_loss": "square", "kl_loss": "kl"}
+POT_LOSSES = {"square_loss": "square", "kl_loss": "kl"}
 P = ParamSpec("P")
 
 
-def plan_of(solved: Callable[P, Any]) -> Callable[P, Any]:
+def pot_plan(solved: Callable[P, Any]) -> Callable[P, Any]:
     """The plan of an answer, with POT's log where `log` asks for it."""
 
     @functools.wraps(solved)
     def plan_at(*args: P.args, **options: P.kwargs) -> Any:
-        plan, record, logs = _returned(solved.__name__, solved, args, options)
+        plan, record, logs = _plan_and_log(solved.__name__, solved, args, options)
         return (plan, record) if logs else plan
 
     return plan_at
@@ -36,7 +36,7 @@ def value_of(plan_at: Callable[P, Any]) -> Callable[[Callable[[], None]], Callab
 
         @functools.wraps(described)
         def value_at(*args: P.args, **options: P.kwargs) -> Any:
-            plan, record, logs = _returned(name, inspect.unwrap(plan_at), args, options)
+            plan, record, logs = _plan_and_log(name, inspect.unwrap(plan_at), args, options)
             value = record[_distance(plan_at)]
             return (value, record | {"T": plan}) if logs else value
 
@@ -46,7 +46,7 @@ def value_of(plan_at: Callable[P, Any]) -> Callable[[Callable[[], None]], Callab
     return decorated
 
 
-@plan_of
+@pot_plan
 def gromov_wasserstein(
     C1: Any,
     C2: Any,
@@ -100,7 +100,7 @@ def gromov_wasserstein(
     >>> (3.0 * T).round(6).tolist(), bool(log["gap"] <= 1e-9)
     ([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], True)
     """
-    return _solved(C1, C2, p, q, loss_fun, G0=G0, max_iter=max_iter, tol=tol_rel)
+    return _solved_as_pot(C1, C2, p, q, loss_fun, G0=G0, max_iter=max_iter, tol=tol_rel)
 
 
 @value_of(gromov_wasserstein)
@@ -129,7 +129,7 @@ def gromov_wasserstein2() -> None:
     """
 
 
-@plan_of
+@pot_plan
 def fused_gromov_wasserstein(
     M: Any,
     C1: Any,
@@ -172,7 +172,9 @@ def fused_gromov_wasserstein(
     >>> fused_gromov_wasserstein(np.eye(2), C, C).tolist()
     [[0.0, 0.5], [0.5, 0.0]]
     """
-    return _solved(C1, C2, p, q, loss_fun, M=M, alpha=alpha, G0=G0, max_iter=max_iter, tol=tol_rel)
+    return _solved_as_pot(
+        C1, C2, p, q, loss_fun, M=M, alpha=alpha, G0=G0, max_iter=max_iter, tol=tol_rel
+    )
 
 
 @value_of(fused_gromov_wasserstein)
@@ -201,7 +203,7 @@ def fused_gromov_wasserstein2() -> None:
     """
 
 
-@plan_of
+@pot_plan
 def entropic_gromov_wasserstein(
     C1: Any,
     C2: Any,
@@ -250,8 +252,8 @@ def entropic_gromov_wasserstein(
     >>> bool(np.allclose(T.sum(axis=0), 1 / 3, rtol=1e-14))
     True
     """
-    entropy = _entropy(epsilon, solver)
-    return _solved(
+    entropy = _checked_epsilon(epsilon, solver)
+    return _solved_as_pot(
         C1, C2, p, q, loss_fun, entropy=entropy, G0=G0, max_iter=max_iter, tol=tol, verbose=verbose
     )
 
@@ -284,7 +286,7 @@ def entropic_gromov_wasserstein2() -> None:
     """
 
 
-@plan_of
+@pot_plan
 def entropic_fused_gromov_wasserstein(
     M: Any,
     C1: Any,
@@ -330,8 +332,8 @@ def entropic_fused_gromov_wasserstein(
     >>> bool(T[0, 1] > 0.49), round(float(T.sum()), 12)
     (True, 1.0)
     """
-    entropy = _entropy(epsilon, solver)
-    return _solved(
+    entropy = _checked_epsilon(epsilon, solver)
+    return _solved_as_pot(
         C1,
         C2,
         p,
@@ -377,7 +379,7 @@ def entropic_fused_gromov_wasserstein2() -> None:
     """
 
 
-def _entropy(epsilon: float, solver: str) -> float:
+def _checked_epsilon(epsilon: float, solver: str) -> float:
     if solver != "PGD":
         raise ValueError(
             f"solver must be 'PGD', got {solver!r}: POT's 'PPA' has an objective without entropy: "
@@ -386,7 +388,7 @@ def _entropy(epsilon: float, solver: str) -> float:
     return _checks.number("epsilon", epsilon, above=0.0)
 
 
-def _solved(
+def _solved_as_pot(
     C1: Any,
     C2: Any,
     p: Any,
@@ -404,18 +406,18 @@ def _solved(
     """POT's objective from POT's start: alpha goes into the numbers within the spaces, so that
     values are POT's.
     """
-    if loss_fun not in LOSSES:
+    if loss_fun not in POT_LOSSES:
         raise ValueError(
-            f"loss_fun must be one of {', '.join(map(repr, LOSSES))}, got {loss_fun!r}"
+            f"loss_fun must be one of {', '.join(map(repr, POT_LOSSES))}, got {loss_fun!r}"
         )
-    loss = LOSSES[loss_fun]
+    loss = POT_LOSSES[loss_fun]
     if not 0.0 <= _checks.number("alpha", alpha) <= 1.0:
         raise ValueError(f"alpha must be from 0 to 1, got {alpha!r}")
     # the square loss is of degree two, the other one of degree one
-    unit = alpha**0.5 if loss == "square" else alpha
+    factor = alpha**0.5 if loss == "square" else alpha
     return gromov(
-        unit * floating("C1", C1, ndim=2),
-        unit * floating("C2", C2, ndim=2),
+        factor * floating("C1", C1, ndim=2),
+        factor * floating("C2", C2, ndim=2),
         p,
         q,
         entropy=entropy,
@@ -434,7 +436,7 @@ def _distance(solved: Callable[..., Any]) -> str:
     return "fgw_dist" if "M" in inspect.signature(solved).parameters else "gw_dist"
 
 
-def _returned(
+def _plan_and_log(
     name: str, solved: Callable[..., GromovResult], args: Any, options: Any
 ) -> tuple[Any, dict[str, Any], bool]:
     """The plan in the library of the data, POT's log, and whether the log is asked for."""

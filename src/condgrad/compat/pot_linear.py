@@ -167,8 +167,8 @@ def solve(
     limits: dict[str, Any] = {"tol": 1e-8 if tol is None else tol}
     if max_iter is not None:
         limits["max_iter"] = max_iter
-    a = _weights("a", a, C, 0)
-    b = _weights("b", b, C, 1)
+    a = _pot_weights("a", a, C, 0)
+    b = _pot_weights("b", b, C, 1)
     if unbalanced is not None:
         return _unbalanced(C, a, b, reg, unbalanced, limits)
     start = plan_init if potentials_init is None else tuple(potentials_init)
@@ -203,7 +203,7 @@ def _entropy(plan: Array, a: Array, b: Array, *, kl: bool) -> float:
     return result + float(xp.sum(against) - xp.sum(plan)) if kl else result
 
 
-def _weights(name: str, weights: Any, C: Array, axis: int) -> Array:
+def _pot_weights(name: str, weights: Any, C: Array, axis: int) -> Array:
     """POT takes None and an empty list for uniform weights."""
     given = None if weights is None or len(weights) == 0 else weights
     return weights_like(name, given, C, C.shape, axis)
@@ -374,7 +374,7 @@ def sinkhorn(
     with np.errstate(over="ignore"):
         scalings = {"u": xp.exp(log_u), "v": xp.exp(log_v)}
     rows = found.marginal_a
-    off = float(xp.max(xp.abs(rows - _weights("a", a, rows[:, None], 0))))
+    off = float(xp.max(xp.abs(rows - _pot_weights("a", a, rows[:, None], 0))))
     logs = {"log_u": log_u, "log_v": log_v, "niter": found.result.iterations, "err": [off]}
     return found.plan, scalings | logs | {"gap": found.gap, "lower_bound": found.lower_bound}
 

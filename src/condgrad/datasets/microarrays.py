@@ -279,11 +279,11 @@ def _prepare(
         raise store.DataMismatch(
             f"{source} must have X of shape {wanted.shape} and {samples} labels, got {X.shape} and {y.shape}"
         )
-    found = ((y == 1.0).sum(), (y == -1.0).sum())
+    labels = ((y == 1.0).sum(), (y == -1.0).sum())
     allowed = (wanted.positives, samples - wanted.positives)
-    if found != allowed:
+    if labels != allowed:
         raise store.DataMismatch(
-            f"{source} must have {allowed[0]} labels +1 and {allowed[1]} labels -1, got {found[0]} and {found[1]}"
+            f"{source} must have {allowed[0]} labels +1 and {allowed[1]} labels -1, got {labels[0]} and {labels[1]}"
         )
     if not np.isfinite(X).all() or (copy.logarithm and X.min() <= 0.0):
         kind = "positive and finite" if copy.logarithm else "finite"

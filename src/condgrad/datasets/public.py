@@ -27,7 +27,7 @@ def download(url: str) -> bytes:
 
 
 def openml(name: str) -> Any:
-    """A data set of OpenML by name, as NumPy arrays; kept by us alone, not in scikit-learn's own
+    """A data set of OpenML by name, as NumPy arrays; stored by us alone, not in scikit-learn's own
     cache.
     """
     # imported where it is used: the import of the library should not wait for it
@@ -72,10 +72,10 @@ def fetch_lymphoma() -> dict[str, Any]:
     )
     malignant = np.isin(sizes, MALIGNANT_SIZES)
     if sorted(sizes[malignant]) != sorted(MALIGNANT_SIZES):
-        found = dict(zip(names.tolist(), sizes.tolist(), strict=True))
+        classes = dict(zip(names.tolist(), sizes.tolist(), strict=True))
         raise DataMismatch(
             f"OpenML {LYMPHOMA_NAME} must have one class each of {MALIGNANT_SIZES} samples (DLBCL, FL, CLL), "
-            f"got {found}"
+            f"got {classes}"
         )
     try:
         X = np.asarray(bunch.data, dtype=float)

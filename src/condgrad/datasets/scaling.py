@@ -31,8 +31,8 @@ def standardize(X: Any, *, reference: Any = None) -> Any:
     array([[-1.,  0.],
            [ 1.,  0.]])
     """
-    X = _matrix("X", X)
-    basis = X if reference is None else _matrix("reference", reference)
+    X = _finite_table("X", X)
+    basis = X if reference is None else _finite_table("reference", reference)
     if basis.shape[0] == 0 or basis.shape[1] != X.shape[1]:
         raise ValueError(
             f"reference must have at least one sample and the {X.shape[1]} features of X, got shape {basis.shape}"
@@ -43,7 +43,7 @@ def standardize(X: Any, *, reference: Any = None) -> Any:
     return np.where(varies, (X - basis.mean(axis=0)) / deviation, 0.0)
 
 
-def _matrix(name: str, values: Any) -> Any:
+def _finite_table(name: str, values: Any) -> Any:
     """A dense table of finite numbers."""
     if scipy.sparse.issparse(values):
         raise TypeError(

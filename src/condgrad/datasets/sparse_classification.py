@@ -88,7 +88,7 @@ def make_sparse_classification(
     n_features, n_relevant : int
         The number of all variables, and of the relevant ones. Which ones are relevant is random.
     test_size : float
-        The share of samples kept for the test, between 0 and 1.
+        The share of samples for the test, between 0 and 1.
     degrees_of_freedom : int, optional
         Degrees of freedom of the Wishart distribution: at least `n_relevant`, which is the default.
         Its scale is the identity, so the expected covariance is `degrees_of_freedom` times the

@@ -1,4 +1,4 @@
-"""Data files on disk: where they may lie, how they are verified, how a download is kept."""
+"""Data files on disk: where they may lie, how they are verified, how a download is stored."""
 
 from __future__ import annotations
 
@@ -74,19 +74,19 @@ def candidates(*names: str) -> Iterator[Path]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The arrays of a file, after its checksum was found right."""
+    """The arrays of a file, after its checksum was right."""
     content = path.read_bytes()
-    found = hashlib.sha256(content).hexdigest()
+    digest = hashlib.sha256(content).hexdigest()
     recorded = (
         sum_file(path).read_text(encoding="utf-8", errors="replace")
         if sum_file(path).is_file()
         else ""
     )
     allowed = [*filter(None, [SHA256.get(path.name)]), *recorded.lower().split()[:1]]
-    if found not in allowed:
+    if digest not in allowed:
         wanted = " or ".join(allowed) or f"the one in {sum_file(path)}, which is missing"
         raise DataMismatch(
-            f"{path} has sha256 {found}, but it must be {wanted}: the file is damaged, incomplete or another one; "
+            f"{path} has sha256 {digest}, but it must be {wanted}: the file is damaged, incomplete or another one; "
             "delete it, then load again, or put the right file in its place"
         )
     try:

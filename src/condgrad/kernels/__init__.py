@@ -1,7 +1,7 @@
 """Compiled loops, each beside a plain reference that tests hold it against.
 
 Importing this package loads nothing; a module of it loads numba, so that a module is imported at
-the first solve that needs it. Compiled code is kept on disk, and is compiled beside the first
+the first solve that needs it. Compiled code is stored on disk, and is compiled beside the first
 program that could use it (`readiness`).
 
 What Python calls returns plain tuples, never named ones: numba makes a named one by calling its

@@ -1,6 +1,6 @@
 """How the kernels are compiled.
 
-What Python calls is an `entry_point`, and the only code that is kept on disk. Each function that
+What Python calls is an `entry_point`, and the only code that is stored on disk. Each function that
 another one calls is optimised again with it. So a function with one caller is `compiled_in_place`,
 and others are `compiled` once in the process that compiles an entry point.
 """
@@ -23,7 +23,7 @@ rounding of a ratio, nor any assumption on what is finite.
 
 
 def entry_point(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that Python calls, in machine code that is kept on disk where some folder can be
+    """A function that Python calls, in machine code that is stored on disk where some folder can be
     written.
     """
     dispatcher = _machine_code(function, REORDERED)
@@ -64,7 +64,7 @@ def _machine_code(function: Callable[..., Any], fastmath: set[str], **more: Any)
 
 
 class KernelLocator(caching._CacheLocator):  # type: ignore[misc]
-    """Where the machine code of a kernel is kept, and of which sources it is."""
+    """Where the machine code of a kernel is stored, and of which sources it is."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         self._line = function.__code__.co_firstlineno
@@ -114,12 +114,12 @@ class Announcement(event.Listener):  # type: ignore[misc]
         if not readiness.is_watched():
             return
         folder = readiness.folder()
-        kept = (
+        how_often = (
             "again in each process, as no folder can be written"
             if folder is None
             else f"once: kept in {folder}"
         )
-        sys.stderr.write(f"condgrad compiles its kernels, for half a minute or so, {kept}\n")
+        sys.stderr.write(f"condgrad compiles its kernels, for half a minute or so, {how_often}\n")
 
     def on_end(self, event: Any) -> None:
         """Nothing to say."""

@@ -6,7 +6,6 @@ long.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from condgrad.kernels.compiling import compiled_exactly
-
-LOG2E = math.log2(math.e)
-LN2 = math.log(2.0)
+from condgrad.kernels.streamed import LN2
 
 
 @intrinsic  # type: ignore[untyped-decorator]

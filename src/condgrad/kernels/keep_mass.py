@@ -11,11 +11,11 @@ import numpy as np
 from condgrad.arrays import Array
 from condgrad.kernels.compiling import compiled, compiled_in_place, entry_point
 
-BLOCK = 128
+ENTRIES_TOGETHER = 128
 """The number of entries looked at together. Most blocks of a sparse answer have no candidate and
 are passed over.
 """
-GROWTH = 6
+MORE_CANDIDATES = 6
 """The bound of the candidates is raised again once there are this many times more of them."""
 
 
@@ -53,8 +53,8 @@ def highest(x: Array, top: float) -> float:
 def shifted_total(x: Array, top: float) -> float:
     """The sum of x - top in float64, block by block to keep it precise."""
     whole = 0.0
-    for begin in range(0, x.shape[0], BLOCK):
-        block = x[begin : begin + BLOCK]
+    for begin in range(0, x.shape[0], ENTRIES_TOGETHER):
+        block = x[begin : begin + ENTRIES_TOGETHER]
         part = 0.0
         for i in range(block.shape[0]):
             part += float(block[i]) - top
@@ -103,9 +103,9 @@ def keep_finite_mass(v: Array, mass: float) -> tuple[Array, bool]:
     top = float(v[0])
     bound = -mass
     count = 0
-    enough = BLOCK
-    for begin in range(0, v.shape[0], BLOCK):
-        block = v[begin : begin + BLOCK]
+    enough = ENTRIES_TOGETHER
+    for begin in range(0, v.shape[0], ENTRIES_TOGETHER):
+        block = v[begin : begin + ENTRIES_TOGETHER]
         if above(block, top, bound) == 0:
             continue
         if above(block, top, 0.0) > 0:
@@ -117,7 +117,7 @@ def keep_finite_mass(v: Array, mass: float) -> tuple[Array, bool]:
             count = gather_above(out[:count], top, bound, out)
             bound = max(bound, (shifted_total(out[:count], top) - mass) / max(1, count))
             count = gather_above(out[:count], top, bound, out)
-            enough = GROWTH * count + BLOCK
+            enough = MORE_CANDIDATES * count + ENTRIES_TOGETHER
     theta = michelot(out, gather_above(out[:count], top, bound, out), top, mass)
     if not abs(theta) < np.inf:
         return out, False

@@ -1,6 +1,6 @@
 """Whether the kernels of this machine are compiled, and who compiles them.
 
-Machine code is kept in a folder on disk. Where that of this machine is not there yet, nobody waits:
+Machine code is stored in a folder on disk. Where that of this machine is not there yet, nobody waits:
 a process of its own compiles it, once, and until then runs take methods that need none.
 `CONDGRAD_KERNELS` may ask for something else:
 
@@ -61,7 +61,7 @@ def sources() -> str:
 
 @cache
 def folder() -> Path | None:
-    """Where machine code is kept: with numba's where the user has named a place, beside the
+    """Where machine code is stored: with numba's where the user has named a place, beside the
     sources, or in the home.
 
     Each state of the sources has a folder of its own: what is in that of another names modules that

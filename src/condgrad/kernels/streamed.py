@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -23,12 +24,18 @@ from typing import Any, NamedTuple
 
 from condgrad.arrays import Array, double, host, namespace, on_device
 
-PRECISIONS = ("float64", "mixed")
+PRODUCT_PRECISIONS = ("float64", "mixed")
+LOG2E = math.log2(math.e)
+LN2 = math.log(2.0)
+TILE, DEVICE_TILE = 1 << 17, 1 << 24
+"""The number of entries of a tile. On a CPU it stays in the cache; on an accelerator it takes some
+hundred megabytes.
+"""
 MIDDLE = 64
 """The number of columns of a block. In float32 their scores are relative to that of the middle of
 the block.
 """
-MANY, SOME = 4096, 16
+SAMPLED_FROM, SAMPLED_ONE_IN = 4096, 16
 """With at least the first number of rows and columns, one column out of the second number tells
 roughly how large the sums of rows are.
 """
@@ -73,7 +80,7 @@ class Score:
 
     @cached_property
     def prepared(self) -> dict[Any, Any]:
-        """What a backend has made of it for its kernels, kept from product to product."""
+        """What a backend has made of it for its kernels, stored from product to product."""
         return {}
 
 
@@ -142,8 +149,10 @@ def row_means(
     them, the sums in float64. `precision` is that of `times`.
     """
     xp, (n, m) = namespace(score.left), score.shape
-    if near is None and min(n, m) >= MANY and _computer.get() is None:
-        some = replace(score, right=score.right[::SOME], column=score.column[::SOME])
+    if near is None and min(n, m) >= SAMPLED_FROM and _computer.get() is None:
+        some = replace(
+            score, right=score.right[::SAMPLED_ONE_IN], column=score.column[::SAMPLED_ONE_IN]
+        )
         near = _backend(score).log_row_sums(some)
         near = xp.where(xp.isfinite(near), near, 0.0)
     if near is not None:
@@ -197,10 +206,10 @@ def entropy_row_sums(score: Score, kept: Array, row_rest: Array, column_rest: Ar
     back what is missing.
     """
     n, m = score.shape
-    kept = _entries("kept", kept, m)
-    column_rest = _entries("column_rest", column_rest, m)
+    kept = _vector("kept", kept, m)
+    column_rest = _vector("column_rest", column_rest, m)
     return _backend(score).entropy_row_sums(
-        score, kept, _entries("row_rest", row_rest, n), column_rest
+        score, kept, _vector("row_rest", row_rest, n), column_rest
     )
 
 
@@ -241,8 +250,10 @@ def _backend(score: Score) -> Any:
 
 
 def _check_precision(precision: str) -> None:
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
+    if precision not in PRODUCT_PRECISIONS:
+        raise ValueError(
+            f"precision must be one of {', '.join(PRODUCT_PRECISIONS)}, got {precision!r}"
+        )
 
 
 def _columns(name: str, matrix: Array, size: int) -> Array:
@@ -252,7 +263,7 @@ def _columns(name: str, matrix: Array, size: int) -> Array:
     return double(matrix)
 
 
-def _entries(name: str, vector: Array, size: int) -> Array:
+def _vector(name: str, vector: Array, size: int) -> Array:
     """A vector of `size` entries in float64."""
     if tuple(vector.shape) != (size,):
         raise ValueError(

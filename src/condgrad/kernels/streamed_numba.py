@@ -2,7 +2,7 @@
 
 A block of rows walks over the columns. For four rows and some hundred columns the score is formed
 by fused products, raised to a power of 2 by a polynomial, and multiplied with those columns of R,
-all in the cache. Inside, logarithms are to the base 2, right and R are turned (columns of the
+all in the cache. Inside, logarithms are to the base 2, right and R are transposed (columns of the
 matrix lie side by side in memory), and rows, ranks and columns of R are padded with zeros to
 multiples of four. What a row gives does not depend on the number of threads.
 
@@ -26,7 +26,8 @@ import numpy as np
 
 from condgrad.arrays import Array, host, is_torch
 from condgrad.kernels.compiling import compiled, compiled_in_place, entry_point
-from condgrad.kernels.elementary import LN2, LOG2E, power_of_2, times_its_log
+from condgrad.kernels.elementary import power_of_2, times_its_log
+from condgrad.kernels.streamed import LN2, LOG2E
 
 if TYPE_CHECKING:
     from condgrad.kernels.streamed import Score
@@ -43,7 +44,7 @@ ROWS, COLUMNS, RANKS = 64, 256, 64
 """A tile of the score, and how much of a long inner product is added to it at a time: each fits in
 a core's cache.
 """
-SMALL = 1 << 19
+PAIRS_OF_ONE_THREAD = 1 << 19
 """Up to this many pairs take about a millisecond. They are not worth a second thread."""
 TASKS = 8
 """The number of pieces of work for each thread. With several pieces, a slow one does not keep the
@@ -206,7 +207,7 @@ def log2_row_sums(left: Array, right: Array, column: Array, out: Array) -> None:
 
 @compiled_in_place
 def highest_of(s: Array, peaks: Array) -> float:
-    """The largest entry: by halves, since a loop over one number at a time is not turned into
+    """The largest entry: by halves, since a loop over one number at a time is not made into
     vector code.
     """
     half = peaks.shape[0]
@@ -354,7 +355,7 @@ def over_rows(work: Callable[[slice], None], n: int, pairs: int) -> None:
     Python's threads, since compiled code lets go of the interpreter: a call from several threads or
     after a fork is safe, which is not true of all of numba's own threading layers.
     """
-    count = threads() if pairs > SMALL else 1
+    count = threads() if pairs > PAIRS_OF_ONE_THREAD else 1
     if count == 1:
         work(slice(0, n))
         return
@@ -372,7 +373,7 @@ def padded_rows(matrix: Array) -> Array:
     return copy
 
 
-def turned(matrix: Array) -> Array:
+def padded_transpose(matrix: Array) -> Array:
     """The transposed matrix, with rows of zeros up to a multiple of four."""
     m, k = matrix.shape
     copy = np.zeros((_up(k), m))
@@ -394,19 +395,19 @@ def _up(size: int) -> int:
 def _arguments(score: Score) -> tuple[Array, Array, Array, Array]:
     """left, right, row and column to the base 2, as the kernels want them."""
     left = padded_rows(host(score.left))
-    right = turned(host(score.right))
+    right = padded_transpose(host(score.right))
     left *= ROOT_LOG2E
     right *= ROOT_LOG2E
     return left, right, padded(LOG2E * host(score.row)), LOG2E * host(score.column)
 
 
-def _answer(found: Array, score: Score) -> Array:
+def _answer(array: Array, score: Score) -> Array:
     """A NumPy array in the library of the score."""
     if not is_torch(score.left):
-        return found
+        return array
     import torch
 
-    return torch.from_numpy(found)
+    return torch.from_numpy(array)
 
 
 def log_row_sums(score: Score) -> Array:
@@ -418,7 +419,7 @@ def log_row_sums(score: Score) -> Array:
 
 def times(score: Score, R: Array, precision: str = "float64") -> Array:  # noqa: ARG001 - always float64
     left, right, row, column = _arguments(score)
-    (n, m), columns, k = score.shape, turned(host(R)), R.shape[1]
+    (n, m), columns, k = score.shape, padded_transpose(host(R)), R.shape[1]
     out = np.zeros((left.shape[0], columns.shape[0]))
     over_rows(
         lambda i: add_row_products(left[i], right, row[i], column, columns, out[i]),
@@ -445,8 +446,8 @@ def weighted_times(
 ) -> Array:
     left, right, row, column = _arguments(score)
     from_left = padded_rows(host(delta_left))
-    from_right = turned(host(delta_right))
-    (n, m), columns, k = score.shape, turned(host(R)), R.shape[1]
+    from_right = padded_transpose(host(delta_right))
+    (n, m), columns, k = score.shape, padded_transpose(host(R)), R.shape[1]
     out = np.zeros((left.shape[0], columns.shape[0]))
 
     def work(i: slice) -> None:

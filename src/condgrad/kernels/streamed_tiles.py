@@ -9,36 +9,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import array_api_compat
-
-from condgrad.arrays import Array, namespace, on_device
+from condgrad.arrays import Array, namespace, on_device, zeros
+from condgrad.kernels.streamed import DEVICE_TILE, TILE
 
 if TYPE_CHECKING:
     from condgrad.kernels.streamed import Score
 
-TILE, DEVICE_TILE = 1 << 17, 1 << 24
-"""The number of entries of a tile. On a CPU it stays in the cache; on an accelerator it takes some
-hundred megabytes.
-"""
-MOST_COLUMNS = 1 << 12
+TILE_COLUMNS = 1 << 12
 """The largest number of columns of a tile."""
 
 
 def tiles(score: Score) -> tuple[list[slice], list[slice]]:
     """Blocks of rows and blocks of columns."""
     n, m = score.shape
-    columns = min(m, MOST_COLUMNS)
+    columns = min(m, TILE_COLUMNS)
     rows = max(1, (DEVICE_TILE if on_device(score.left) else TILE) // max(1, columns))
     return blocks(n, rows), blocks(m, columns)
 
 
 def blocks(size: int, step: int) -> list[slice]:
     return [slice(begin, min(begin + step, size)) for begin in range(0, size, max(1, step))]
-
-
-def zeros(like: Array, *shape: int) -> Array:
-    xp = namespace(like)
-    return xp.zeros(shape, dtype=xp.float64, device=array_api_compat.device(like))
 
 
 def score_without_row(score: Score, i: slice, j: slice) -> Array:

@@ -28,16 +28,14 @@ import triton
 import triton.language as tl
 
 from condgrad.arrays import Array
-from condgrad.kernels.streamed import MIDDLE, CentredColumns
+from condgrad.kernels.streamed import LN2, LOG2E, MIDDLE, CentredColumns
 
 if TYPE_CHECKING:
     from condgrad.kernels.streamed import Score
 
-LOG2E = math.log2(math.e)
-LN2 = math.log(2.0)
 LOG2E_64 = tl.constexpr(LOG2E)
 TINY = tl.constexpr(1e-290)
-ROUNDER = tl.constexpr(1.5 * 2.0**52)
+ROUNDER_64 = tl.constexpr(1.5 * 2.0**52)
 """A number of this size has no fraction: adding it rounds to a whole number, which is then in the
 lowest bits.
 """
@@ -53,14 +51,14 @@ terms.
 
 @triton.jit
 def power_of_2(x):  # type: ignore[no-untyped-def]
-    """2^x in float64 as in `streamed_numba.power_of_2`; 0 below -1021, and 2^1022 above 1022.
+    """2^x in float64 as in `elementary.power_of_2`; 0 below -1021, and 2^1022 above 1022.
 
     That of CUDA takes half as long again, as each number may branch to where numbers are no longer
     normal.
     """
     s = tl.where(x > 1022.0, 1022.0, x)
-    shifted = s + ROUNDER
-    f = s - (shifted - ROUNDER)
+    shifted = s + ROUNDER_64
+    f = s - (shifted - ROUNDER_64)
     p = f * 4.435282706957277e-10 + 7.074105613508143e-09
     p = p * f + 1.0178198021671931e-07
     p = p * f + 1.32154330896764e-06
@@ -262,7 +260,7 @@ def _dot_length(rank: int) -> int:
 
 
 class Arguments(NamedTuple):
-    """What a kernel has of a score, to the base 2; `right` is turned."""
+    """What a kernel has of a score, to the base 2; `right` is transposed."""
 
     left: Array
     right: Array

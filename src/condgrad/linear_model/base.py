@@ -20,17 +20,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from condgrad import _checks
 from condgrad.arrays import is_dask
 from condgrad.arrays.inputs import each_entry_once
-from condgrad.linear_model.blocks import require_memory
+from condgrad.linear_model.blocks import require_in_memory
 from condgrad.linear_model.model_file import FittedModel
 from condgrad.linear_model.parameters import FitParameters, with_parameters
 from condgrad.linear_model.solver import Fit, Size, Solver, Task, warn_unless_converged
 from condgrad.sets.group_ball import checked_groups
 from condgrad.smooth.composite import LossOfMatrix
 from condgrad.smooth.free_columns import NamedColumns
-from condgrad.smooth.row_blocks import RowBlocks, as_array
+from condgrad.smooth.row_blocks import RowBlocks, dask_array
 
-FORMATS = ("csr", "csc")
-PRECISIONS = (np.float64, np.float32)
+SPARSE_FORMATS = ("csr", "csc")
+DTYPES = (np.float64, np.float32)
 IMPUTATIONS = ("median", "mean")
 
 
@@ -63,8 +63,8 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
         """X, y and the weights, checked; blocks of Dask are checked where they are."""
         self._check_flags()
         if is_dask(X) or isinstance(X, RowBlocks):
-            weights = None if sample_weight is None else np.asarray(as_array(sample_weight))
-            return self._blocks(X), np.asarray(as_array(y)), weights
+            weights = None if sample_weight is None else np.asarray(dask_array(sample_weight))
+            return self._blocks(X), np.asarray(dask_array(y)), weights
         X, y = self._read(X, y)
         X = each_entry_once(X)
         if sample_weight is not None:
@@ -83,7 +83,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
     def _allowed(self) -> dict[str, Any]:
         """What scikit-learn's checks are to let through."""
         finite = True if self.impute is None else "allow-nan"
-        return {"accept_sparse": FORMATS, "dtype": PRECISIONS, "ensure_all_finite": finite}
+        return {"accept_sparse": SPARSE_FORMATS, "dtype": DTYPES, "ensure_all_finite": finite}
 
     def _validated(self, *arrays: Any, **options: Any) -> Any:
         """What scikit-learn's checks let through; their error for missing values says what helps."""
@@ -125,7 +125,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
         """X without missing entries: samples of weight 0 do not say what stands in for them."""
         if self.impute is None:
             return X
-        require_memory(X, "impute needs", f", got {self.impute!r}: fill them first")
+        require_in_memory(X, "impute needs", f", got {self.impute!r}: fill them first")
         from sklearn.impute import SimpleImputer  # a plain fit should not wait for it
 
         imputer = SimpleImputer(strategy=self.impute, keep_empty_features=True)
@@ -154,7 +154,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _unpenalised(self, X: Any, is_free: Any) -> NamedColumns:
         """The features without a penalty."""
-        require_memory(X, "penalty_factors of 0 need", ": use factors above 0")
+        require_in_memory(X, "penalty_factors of 0 need", ": use factors above 0")
         if self.positive:
             raise ValueError(
                 "penalty_factors of 0 need positive=False: coefficients without a penalty can have both signs"
@@ -170,13 +170,15 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
             units = scale if units is None else units * scale
         return units
 
-    def _unit(self, task: Task) -> float:
-        """What the objective that the class names is in units of the sum over the samples."""
+    def _factor(self, task: Task) -> float:
+        """What the objective that the class names is as a multiple of the sum over the samples."""
         return 1.0
 
-    def _in_own_unit(self, fit: Fit, task: Task) -> Fit:
-        unit = self._unit(task)
-        return fit if unit == 1.0 else replace(fit, value=unit * fit.value, gap=unit * fit.gap)
+    def _times_factor(self, fit: Fit, task: Task) -> Fit:
+        factor = self._factor(task)
+        return (
+            fit if factor == 1.0 else replace(fit, value=factor * fit.value, gap=factor * fit.gap)
+        )
 
     def _tell_sizes(self, fits: Sequence[Fit]) -> None:
         """Set the bound on the norm, which all problems share."""
@@ -284,15 +286,15 @@ def checked_offset(offset: Any, X: Any) -> Any:
     """A known part of the score of each sample; None for none."""
     if offset is None:
         return None
-    require_memory(X, "offset needs")
-    known = check_array(
+    require_in_memory(X, "offset needs")
+    checked = check_array(
         offset, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="offset"
     )
-    if known.shape != (X.shape[0],):
+    if checked.shape != (X.shape[0],):
         raise ValueError(
-            f"offset must have one entry for each of the {X.shape[0]} samples, got shape {known.shape}"
+            f"offset must have one entry for each of the {X.shape[0]} samples, got shape {checked.shape}"
         )
-    return known
+    return checked
 
 
 def checked_factors(penalty_factors: Any, features: int) -> Any:
@@ -392,7 +394,7 @@ class SingleFit(LinearEstimator):
         tasks = self._tasks(X, y, sample_weight, checked_offset(offset, X))
         solver = replace(self._solver(), progress=_checks.loudness("verbose", self.verbose))
         fits = [
-            self._in_own_unit(solver.solve(task, self._size(task), start=start), task)
+            self._times_factor(solver.solve(task, self._size(task), start=start), task)
             for task, start in zip(tasks, self._starts(tasks), strict=True)
         ]
         self._absorb(fits)

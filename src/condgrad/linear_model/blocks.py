@@ -20,7 +20,7 @@ MOST_MARGINS = 1 << 24
 Method = Callable[..., Any]
 
 
-def require_memory(X: Any, what: str, advice: str = "") -> None:
+def require_in_memory(X: Any, what: str, advice: str = "") -> None:
     """An error where data of Dask cannot have what is asked for."""
     if isinstance(X, RowBlocks):
         raise ValueError(f"{what} data in memory, not blocks of Dask{advice}")
@@ -41,10 +41,10 @@ def block_by_block(method: Method) -> Method:
         names = column_names(X)
         X = X.to_dask_array() if hasattr(X, "to_dask_array") else X
         fitted = copy(self)  # blocks carry no names
-        known = fitted.__dict__.pop("feature_names_in_", None)
-        if known is not None and names is not None and list(known) != list(names):
+        fitted_names = fitted.__dict__.pop("feature_names_in_", None)
+        if fitted_names is not None and names is not None and list(fitted_names) != list(names):
             raise ValueError(
-                f"X must have the columns of the fit, {list(known)}, got {list(names)}"
+                f"X must have the columns of the fit, {list(fitted_names)}, got {list(names)}"
             )
         if X.shape[1] != self.n_features_in_:
             raise ValueError(
@@ -103,10 +103,10 @@ def cross_val_answers(
     for train, test in folds:
         model = clone(trial).fit(X, y, sample_weight=weights_of_part(train, X.shape[0], weights))
         judged, margins = next(held_out_margins([model], X, test))
-        found = getattr(judged, method)(margins)
+        answer = getattr(judged, method)(margins)
         if answers is None:
-            answers = np.empty((X.shape[0], *found.shape[1:]), found.dtype)
-        answers[test] = found
+            answers = np.empty((X.shape[0], *answer.shape[1:]), answer.dtype)
+        answers[test] = answer
     return answers
 
 

@@ -48,11 +48,11 @@ class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # ty
         return self._losses_of(X, codes, weights, {"offset": offset, "unpenalised": unpenalised})
 
     def _losses_of(
-        self, X: Any, codes: Any, weights: Any, known: dict[str, Any]
+        self, X: Any, codes: Any, weights: Any, terms: dict[str, Any]
     ) -> Sequence[LossOfMatrix]:
         """The losses for the codes of the classes, with an offset and columns without a penalty."""
         positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
-        options = {"sample_weight": weights, "intercept": self.fit_intercept, **known}
+        options = {"sample_weight": weights, "intercept": self.fit_intercept, **terms}
         return [self.smooth_part(X, np.where(codes == k, 1.0, -1.0), **options) for k in positives]
 
     def _class_weights(self, y: Any, codes: Any, weights: Any) -> Any:
@@ -113,16 +113,16 @@ class LogisticClassifier(LinearClassifier):
         return self.multi_class == "multinomial" and len(self.classes_) > 2
 
     def _losses_of(
-        self, X: Any, codes: Any, weights: Any, known: dict[str, Any]
+        self, X: Any, codes: Any, weights: Any, terms: dict[str, Any]
     ) -> Sequence[LossOfMatrix]:
         if self._joint:
-            if known["unpenalised"] is not None:
+            if terms["unpenalised"] is not None:
                 raise ValueError(
                     f"penalty_factors of 0 need two classes or multi_class='ovr', got one softmax loss of "
                     f"{len(self.classes_)} classes"
                 )
             return [Multinomial(X, codes, sample_weight=weights, intercept=self.fit_intercept)]
-        return super()._losses_of(X, codes, weights, known)
+        return super()._losses_of(X, codes, weights, terms)
 
     def _absorb(self, fits: Sequence[Fit]) -> None:
         super()._absorb(fits)

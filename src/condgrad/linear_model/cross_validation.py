@@ -130,7 +130,7 @@ class Searched(SearchParameters, LinearEstimator):
             X = np.asfortranarray(X)  # paths copy columns of the folds
         tasks = self._tasks(X, y, weights, offset)
         solver = self._solver()
-        kept = 0.0 if solver.time_left is None else (1.0 - SHARE_OF_SEARCH) * solver.time_left
+        reserved = 0.0 if solver.time_left is None else (1.0 - SHARE_OF_SEARCH) * solver.time_left
         search = replace(
             solver.with_share_of_time(SHARE_OF_SEARCH), tol=max(self.tol, CHOOSING_TOL)
         )
@@ -143,11 +143,11 @@ class Searched(SearchParameters, LinearEstimator):
             line.total = len(tasks) * (len(folds) * tried_sizes + 1)
             self.scores_, tried = self._cross_validate(X, y, weights, offset, folds, search, line)
             self._choose()
-            solver = solver.with_at_least(kept)  # however long the last fit of the search took
+            solver = solver.with_at_least(reserved)  # however long the last fit of the search took
             fits = []
             for task in tasks:
                 size = self._chosen(task)
-                fits.append(self._in_own_unit(solver.solve(task, size), task))
+                fits.append(self._times_factor(solver.solve(task, size), task))
                 line.fitted(relative_gap=fits[-1].relative_gap, **size.numbers)
         self._absorb(fits)
         self._tell_sizes(fits)
@@ -292,10 +292,10 @@ def score_fold(
         together = list(zip(*paths, strict=True))
         tried += [fit for fits in together for fit in fits]
         if scorer is None and held_out is not None:
-            known = 0.0 if offset is None else offset[test][:, None]
+            shift = 0.0 if offset is None else offset[test][:, None]
             margins = margins_along(paths, held_out)
             scores[i] = [
-                default_score(shell, of_size + known, y_out, weights_out) for of_size in margins
+                default_score(shell, of_size + shift, y_out, weights_out) for of_size in margins
             ]
             continue
         models = [copy(shell) for _ in together]
@@ -487,7 +487,7 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
     method : str, default "auto"
         The algorithm, by its name in `condgrad.minimize`.
     time_limit : float, optional
-        Limit for the whole `fit` in seconds. A tenth of it is kept for the last fit, to all
+        Limit for the whole `fit` in seconds. A tenth of it is for the last fit, to all
         samples. If no time is left for a radius, the solution of the previous radius is used again,
         with an infinite gap. A warning says how many fits the limit cut short, and how many have no
         proof.

@@ -19,9 +19,9 @@ from sklearn.base import is_classifier
 
 from condgrad.errors import listed
 
-FORMAT = "condgrad linear model"
+MODEL_FORMAT = "condgrad linear model"
 VERSION = 3
-PRECISIONS = ("float64", "float32")
+STORED_PRECISIONS = ("float64", "float32")
 PARAMETERS = (
     "radius", "ridge", "alpha", "C", "l1_ratio", "penalty", "loss", "delta", "fit_intercept", "standardize",
     "penalty_factors", "impute", "positive", "groups", "multi_class", "class_weight", "tol", "max_iter", "method",
@@ -102,17 +102,17 @@ class FittedModel:
         if self.fill_values is None:
             del sizes["fill_values"]
         for name, size in sizes.items():
-            found = len(getattr(self, name))
-            _require(found == size, f"{name} must have {size} entries, got {found}")
+            length = len(getattr(self, name))
+            _require(length == size, f"{name} must have {size} entries, got {length}")
         for row in self.coef:
             _require(len(row) == width, f"a row of coef must have {width} entries, got {len(row)}")
 
     def _check_parameters(self) -> None:
         """Names that the estimator has, and numbers to fill with where it fills."""
-        known = inspect.signature(NAMED_ESTIMATORS[self.estimator]).parameters
+        accepted = inspect.signature(NAMED_ESTIMATORS[self.estimator]).parameters
         for name in self.parameters:
             _require(
-                name in known and name in PARAMETERS,
+                name in accepted and name in PARAMETERS,
                 f"parameters: {self.estimator} has no {name!r} that a file may hold",
             )
         fills = self.parameters.get("impute") is not None
@@ -146,10 +146,10 @@ class FittedModel:
         **table: Any,
     ) -> FittedModel:
         """The model that an estimator has fitted; names of columns where it does not know them."""
-        known = getattr(fitted, "feature_names_in_", None)
+        fitted_names = getattr(fitted, "feature_names_in_", None)
         if naming is None:
-            naming = Naming.POSITIONS if known is None else Naming.HEADER
-            features = range(fitted.n_features_in_) if known is None else known
+            naming = Naming.POSITIONS if fitted_names is None else Naming.HEADER
+            features = range(fitted.n_features_in_) if fitted_names is None else fitted_names
         name, parameters = selected(fitted)
         coef = np.atleast_2d(fitted._dense_coef())
         fills = getattr(fitted, "fill_values_", None) if fitted.impute is not None else None
@@ -162,7 +162,7 @@ class FittedModel:
             coef=tuple(map(tuple, coef.tolist())),
             intercept=tuple(np.atleast_1d(fitted.intercept_).tolist()),
             precision=str(coef.dtype),
-            proof={each: _finite(_plain(getattr(fitted, each))) for each in PROOF if hasattr(fitted, each)},
+            proof={each: _json_number(_plain(getattr(fitted, each))) for each in PROOF if hasattr(fitted, each)},
             fill_values=None if fills is None else tuple(fills.tolist()),
             **table,
         )  # fmt: skip
@@ -256,8 +256,8 @@ class FittedModel:
         if self.fill_values is not None:
             estimator.fill_values_ = np.array(self.fill_values)[chosen]
         for name, value in self.proof.items():
-            known = np.array(value, dtype=float)  # None is NaN here
-            told = np.where(np.isnan(known), math.inf, known)
+            numbers = np.array(value, dtype=float)  # None is NaN here
+            told = np.where(np.isnan(numbers), math.inf, numbers)
             if name == "n_iter_":
                 told = told.astype(int)
             setattr(estimator, name, told if told.ndim else told.item())
@@ -278,7 +278,7 @@ class FittedModel:
             unfinished.unlink(missing_ok=True)
 
     def json(self) -> str:
-        fields = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        fields = {"format": MODEL_FORMAT, "version": VERSION, **asdict(self)}
         return json.dumps(fields, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -295,12 +295,12 @@ def selected(fitted: Any) -> tuple[str, dict[str, Any]]:
             each: getattr(fitted, f"{each}_") for each in PARAMETERS if hasattr(fitted, f"{each}_")
         }
         given["penalty"] = "elasticnet"  # a search has the share of |coef|_1 alone
-    found = {}
+    parameters = {}
     for parameter in inspect.signature(NAMED_ESTIMATORS[name]).parameters.values():
         value = _plain(given.get(parameter.name, parameter.default))
         if parameter.name in PARAMETERS and value != parameter.default:
-            found[parameter.name] = value
-    return name, found
+            parameters[parameter.name] = value
+    return name, parameters
 
 
 def load(path: str | Path) -> Any:
@@ -353,20 +353,20 @@ def parsed(content: bytes) -> FittedModel:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"Invalid JSON: {str(error).splitlines()[0]}") from None
     _require(isinstance(fields, dict), "the file must hold an object with named fields")
-    for name, expected in (("format", FORMAT), ("version", VERSION)):
+    for name, expected in (("format", MODEL_FORMAT), ("version", VERSION)):
         _require(name in fields, f"{name}: the field is missing")
         same = type(fields[name]) is type(expected) and fields[name] == expected
         _require(same, f"{name} must be {expected!r}, got {_short(fields[name])}")
-    found = {}
+    checked = {}
     for name, check in FIELDS.items():
         required = name not in FITTED_DEFAULTS
         _require(name in fields or not required, f"{name}: the field is missing")
         if name in fields:
             try:
-                found[name] = check(fields[name])
+                checked[name] = check(fields[name])
             except (TypeError, ValueError, OverflowError) as error:
                 raise ValueError(f"{name} {error}, got {_short(fields[name])}") from None
-    return FittedModel(**found)
+    return FittedModel(**checked)
 
 
 FITTED_DEFAULTS = ("fill_values", "target", "row_id", "offset", "drops_rows")
@@ -396,7 +396,7 @@ def _label(value: Any) -> Any:
     return value if isinstance(value, str | bool | int) else _number(value)
 
 
-def _entries(check: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+def _list_of(check: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
     """A list whose entries are all good."""
 
     def checked(value: Any) -> tuple[Any, ...]:
@@ -451,14 +451,14 @@ def _proof(value: Any) -> dict[str, Any]:
 FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "estimator": _among(lambda: list(NAMED_ESTIMATORS)),
     "parameters": _parameters,
-    "classes": lambda value: () if value == [] else _entries(_label)(value),
+    "classes": lambda value: () if value == [] else _list_of(_label)(value),
     "naming": lambda value: Naming(_among(lambda: [each.value for each in Naming])(value)),
-    "features": _entries(_text),
-    "coef": _entries(_entries(_number)),
-    "intercept": _entries(_number),
-    "precision": _among(lambda: PRECISIONS),
+    "features": _list_of(_text),
+    "coef": _list_of(_list_of(_number)),
+    "intercept": _list_of(_number),
+    "precision": _among(lambda: STORED_PRECISIONS),
     "proof": _proof,
-    "fill_values": _or_none(_entries(_number)),
+    "fill_values": _or_none(_list_of(_number)),
     "target": _or_none(_text),
     "row_id": _or_none(_text),
     "offset": _or_none(_text),
@@ -476,10 +476,10 @@ def _plain(value: Any) -> Any:
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _finite(value: Any) -> Any:
+def _json_number(value: Any) -> Any:
     """What JSON can hold: None for infinity."""
     if isinstance(value, list):
-        return [_finite(each) for each in value]
+        return [_json_number(each) for each in value]
     return value if math.isfinite(value) else None
 
 

@@ -47,7 +47,7 @@ class PenaltyOfMean(PenalisedEstimator):
     def _penalised(self, alpha: float, l1_ratio: float, task: Task) -> Size:
         return penalty_of_mean(alpha, l1_ratio, task)
 
-    def _unit(self, task: Task) -> float:
+    def _factor(self, task: Task) -> float:
         return 1.0 / task.loss.mass
 
 
@@ -60,7 +60,7 @@ class PenaltyOfSum(PenalisedEstimator):
         share = checked_ratio(l1_ratio)
         return Size(0.5 * (1.0 - share) / C, l1=share / C)
 
-    def _unit(self, task: Task) -> float:
+    def _factor(self, task: Task) -> float:
         return float(getattr(self, "C_", None) or self.C)
 
 

@@ -73,11 +73,11 @@ class PenaltySearched(Searched):
 
     def _tell_choice(self, row: int, best: int, simplest: int) -> dict[str, float]:
         strengths = self._strengths()[row]
-        found = {"best": float(strengths[best]), "1se": float(strengths[simplest])}
-        for rule, number in found.items():
+        by_rule = {"best": float(strengths[best]), "1se": float(strengths[simplest])}
+        for rule, number in by_rule.items():
             setattr(self, f"{self.strength}_{rule}_", number)
         self.l1_ratio_ = float(self._ratios()[row])
-        chosen = found["1se" if self.selection == "1se" else "best"]
+        chosen = by_rule["1se" if self.selection == "1se" else "best"]
         setattr(self, f"{self.strength}_", chosen)
         return {"param_l1_ratio": self.l1_ratio_, f"param_{self.strength}": chosen}
 

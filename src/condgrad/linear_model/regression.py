@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from condgrad.linear_model.base import LinearEstimator, RadiusFit
-from condgrad.linear_model.blocks import block_by_block, require_memory
+from condgrad.linear_model.blocks import block_by_block, require_in_memory
 from condgrad.linear_model.parameters import with_parameters
 from condgrad.linear_model.solver import Fit
 from condgrad.smooth import LeastSquares
@@ -29,7 +29,7 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, weights: Any, offset: Any = None, unpenalised: Any = None
     ) -> Sequence[LossOfMatrix]:
         if self.smooth_part is not LeastSquares:
-            require_memory(X, f"{type(self).__name__} needs")
+            require_in_memory(X, f"{type(self).__name__} needs")
         options = {"sample_weight": weights, "intercept": self.fit_intercept}
         return [self.smooth_part(X, y, offset=offset, unpenalised=unpenalised, **options)]
 

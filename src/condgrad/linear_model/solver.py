@@ -50,12 +50,12 @@ ROUGH = 0.03
 share of what it gains over x = 0.
 """
 
-ROUGHLY = 1000
+ROUGH_ITERATIONS = 1000
 """The largest number of iterations for the norm of the solution without a constraint. A grid needs
 no more digits.
 """
 
-FINER = 1e-3
+NEXT_TOL = 1e-3
 """Each tolerance that is tried is this times the last one, until the norm is known."""
 
 INSIDE = 1e-3
@@ -285,8 +285,8 @@ class Solver:
 
     def _triangle(self, task: Task) -> Triangle | None:
         """The same loss with fewer rows, unless its rounding would hide the tolerance."""
-        found = task.triangle
-        return None if found is None or self.tol < PROVABLE * found.unit else found
+        triangle = task.triangle
+        return None if triangle is None or self.tol < PROVABLE * triangle.unit else triangle
 
     def _follower(self, runs: Runs, parts: Sequence[Simple]) -> Follower | None:
         """What predicts the solutions of a path; None where nobody does."""
@@ -315,8 +315,8 @@ class Solver:
         x = None
         tol = 1.0
         for _ in range(3):
-            tol *= FINER
-            result = self._minimized(runs, g, x, tol, ROUGHLY)
+            tol *= NEXT_TOL
+            result = self._minimized(runs, g, x, tol, ROUGH_ITERATIONS)
             x = result.x
             if result.gap <= ROUGH * (here.value - result.value):
                 return on.norm(x)

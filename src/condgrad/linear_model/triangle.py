@@ -25,7 +25,7 @@ from condgrad.smooth.composite import LossOfMatrix, is_at_hand
 if TYPE_CHECKING:
     from condgrad.linear_model.solver import Fit
 
-BLOCK = 2048
+SAMPLES_TOGETHER = 2048
 """So many samples are added to R at a time. It takes a third of the time of all samples at once,
 and needs no copy of the data. With 512 or 8192 it takes up to a quarter longer.
 """
@@ -63,22 +63,22 @@ class Triangle:
             centers = np.append(shares @ K, dot(shares, y))
         roots = np.sqrt(weights)
         R: Array = np.empty((0, n + 1))
-        for begin in range(0, m, BLOCK):
-            some = slice(begin, begin + BLOCK)
+        for begin in range(0, m, SAMPLES_TOGETHER):
+            some = slice(begin, begin + SAMPLES_TOGETHER)
             rows = roots[some, None] * (np.column_stack([K[some], y[some]]) - centers)
             R = np.linalg.qr(np.concatenate([R, rows]), mode="r")
         if not np.isfinite(R).all():
             return None
-        found = LeastSquares(R[:, :n], R[:, n])
+        triangular = LeastSquares(R[:, :n], R[:, n])
         # Compared with extended precision, the rounding error of R was up to 0.2 sqrt(m) times that
         # of [K y], on 400 random problems. The sizes of the latter are told to the certificate.
-        units = math.sqrt(m)
-        sizes = units * np.hypot(norms_of_columns(R), math.sqrt(loss.mass) * centers)
-        found.column_norms = sizes[:n]
-        found.shift_size = float(sizes[n])
-        found.has_rounded_data = loss.has_rounded_data
+        growth = math.sqrt(m)
+        sizes = growth * np.hypot(norms_of_columns(R), math.sqrt(loss.mass) * centers)
+        triangular.column_norms = sizes[:n]
+        triangular.shift_size = float(sizes[n])
+        triangular.has_rounded_data = loss.has_rounded_data
         mean = float(centers[n]) + loss.target_center
-        return cls(found, centers[:n], mean, units * loss.space.unit)
+        return cls(triangular, centers[:n], mean, growth * loss.space.unit)
 
     def told(self, x: Array, fit: Fit) -> Fit:
         """The fit with the best intercept for x."""

@@ -35,7 +35,7 @@ from condgrad.simple import Zero
 
 GONE = 1e-15
 """A vertex leaves the mixture if its weight is at most this."""
-ENOUGH = 0.5
+PROMISING = 0.5
 """The oracle is not called if a pair of known vertices promises at least this part of the last gap.
 """
 
@@ -82,9 +82,11 @@ class ActiveSet:
             self.weights[way.off] = 0.0 if step >= way.longest else self.weights[way.off] - step
         if way.to is not None:
             self.weights[way.to] += step
-        kept = self.weights > GONE
-        self.vertices = [vertex for vertex, stays in zip(self.vertices, kept, strict=True) if stays]
-        self.weights = self.weights[kept] / self.weights[kept].sum()
+        remaining = self.weights > GONE
+        self.vertices = [
+            vertex for vertex, stays in zip(self.vertices, remaining, strict=True) if stays
+        ]
+        self.weights = self.weights[remaining] / self.weights[remaining].sum()
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class ActiveSetCG:
             worst = int(np.argmax(slopes))
             best = int(np.argmin(slopes))
             bound = -math.inf
-            if self.lazy and slopes[worst] - slopes[best] >= ENOUGH * promised:
+            if self.lazy and slopes[worst] - slopes[best] >= PROMISING * promised:
                 to = best
             else:
                 plane = linearised(f, g, here, c, x=x, g_size=0.0, value=here.value)

@@ -19,7 +19,7 @@ from condgrad.loop import Method, StallWatch
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import EXHAUSTED
 
-PATIENCE = 20
+WINDOW_IN_TURN = 20
 """The window of `StallWatch`, in iterations. It is shorter than that of the loop, so that the next
 method gets its turn.
 """
@@ -131,7 +131,7 @@ class InTurn:
     """The first method, until it has no step left or stands still; then the next, from the best
     point so far.
 
-    The best bound so far is kept by the loop, as for a single method.
+    The loop has the best bound so far, as for a single method.
     """
 
     first: Method
@@ -162,7 +162,7 @@ class InTurn:
         while method is not None:
             failure: Exception | None = None
             self.used.append(method)
-            stalled = StallWatch(precision(x), PATIENCE)
+            stalled = StallWatch(precision(x), WINDOW_IN_TURN)
             effort = before
             iterates = method.iterates(x)
             while True:

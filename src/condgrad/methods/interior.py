@@ -26,27 +26,27 @@ from condgrad.sets.barrier import (
     MOST_ENTRIES,
     OUTSIDE,
     SAME_ROWS,
-    SHORTEST,
+    SHORTEST_INSIDE,
     Equations,
     Inequalities,
     InnerPoint,
     SquaredRows,
     Step,
     System,
-    as_array,
+    dense_rows,
     has_few,
     inverse_of_matrix,
 )
 from condgrad.sets.constraints import Polytope, Prices
 from condgrad.simple import Zero
 from condgrad.smooth.folding import Folded
-from condgrad.smooth.intercept import less_projection, orthonormal
+from condgrad.smooth.intercept import less_projection, weighted_basis
 from condgrad.structure import LossOnPolytope
 
-LARGEST = 2000
+MOST_DENSE_ROWS = 2000
 """The method is not used if its dense factors would have more rows: each step would take a second.
 """
-SMALL = 200
+WHOLE_UP_TO = 200
 """Up to this many coordinates, one dense matrix of all coordinates is factored. A problem of 50
 assets takes half of the time that way."""
 MOST_ON_FACE = 300
@@ -95,7 +95,7 @@ class InteriorNewton:
         m, n = K.shape
         long_rows = m - int(np.count_nonzero(has_few(K if is_dense(K) else K.tocsr())))
         rows = long_rows + on.inside.count_of_long_rows
-        if min(n, rows) > LARGEST or rows * n > MOST_ENTRIES:
+        if min(n, rows) > MOST_DENSE_ROWS or rows * n > MOST_ENTRIES:
             raise MissingAbility(f"{f!r} on {on!r} would need dense factors that are too large")
         return cls(f, problem.g, problem.loss)
 
@@ -108,7 +108,7 @@ class InteriorNewton:
         step = 0.0
         is_under_way = not deadline.passed() and path.begin()
         while is_under_way:
-            certifier.g = AtPrices(on, prices=on.prices_at(path.at, path.unit))
+            certifier.g = AtPrices(on, prices=on.prices_at(path.at, path.divisor))
             iterate = certifier.iterate(path.point, step)
             yield iterate._replace(candidate=path.on_its_face())
             step = 0.0 if deadline.passed() else path.go_on()
@@ -134,8 +134,8 @@ class InteriorPath:
         """
         self.at: Any = None
         """The point with its slacks and prices, in the coordinates of the inside."""
-        self.unit = 1.0
-        """The unit of F: a power of 2, about the size of the first slopes. In this unit square
+        self.divisor = 1.0
+        """F is divided by this: a power of 2, about the size of the first slopes. Then square
         roots are rounded alike, however large F is.
         """
         self.point = ObjectivePoint(method.f, method.g, x, self.tally)
@@ -152,8 +152,8 @@ class InteriorPath:
         if not math.isfinite(self.point.value):
             return False
         gradient = self._gradient()
-        self.unit = 2.0 ** (math.frexp(float(np.abs(gradient).max()))[1] - 1)
-        gradient = gradient / self.unit
+        self.divisor = 2.0 ** (math.frexp(float(np.abs(gradient).max()))[1] - 1)
+        gradient = gradient / self.divisor
         goal = float(np.abs(gradient) @ np.minimum(v - inside.lower, inside.upper - v)) / len(s)
         self.at = InnerPoint(v, s, goal / s, np.zeros(len(inside.e)))
         return goal > 0.0
@@ -163,21 +163,21 @@ class InteriorPath:
         return ObjectivePoint(self.method.f, self.method.g, x, self.tally)
 
     def _gradient(self) -> Array:
-        """The gradient in the coordinates of the inside and in the unit of F."""
+        """The gradient in the coordinates of the inside, divided."""
         slope: Array = self.on.inner_slope(double(host(self.point.smooth_gradient)))
-        return slope / self.unit
+        return slope / self.divisor
 
     def go_on(self) -> float:
         """Take a step and return its length; 0 if no step helps."""
         at = self.at
-        left = self.unit * at.complementarity * len(at.s)
+        left = self.divisor * at.complementarity * len(at.s)
         if left <= precision(at.v) * self.point.terms.size:
             return 0.0  # what is left of the gap is below the rounding error of F
-        residual = self._gradient() + self.inside.pulls(at.z) + self.inside.E.T @ at.y
+        residual = self._gradient() + self.inside.gradient_terms(at.z) + self.inside.E.T @ at.y
         equations = self._equations()
         ahead = None if equations is None else equations.step(residual, -at.s * at.z)
         if equations is None or ahead is None or not equations.has_digits:
-            if not self.whole and len(at.v) <= LARGEST and not deadline.passed():
+            if not self.whole and len(at.v) <= MOST_DENSE_ROWS and not deadline.passed():
                 self.whole = True
                 self.system = None
                 return self.go_on()
@@ -210,7 +210,7 @@ class InteriorPath:
             return None
         v = np.where(of_lower, inside.lower, np.where(of_upper, inside.upper, at.v))
         room = np.minimum(v - inside.lower, inside.upper - v)
-        rows = room * np.vstack([as_array(inside.A[of_rows]), as_array(inside.E)])
+        rows = room * np.vstack([dense_rows(inside.A[of_rows]), dense_rows(inside.E)])
         squares = rows @ rows.T
         least = np.full(len(rows), SAME_ROWS * float(squares.diagonal().max(initial=0.0)))
         try:
@@ -228,7 +228,7 @@ class InteriorPath:
     def _equations(self) -> Equations | None:
         if self.system is None or not self.hessian.is_constant:
             self.system = System(
-                self.inside, self.hessian.at(self.point, self.unit), whole=self.whole
+                self.inside, self.hessian.at(self.point, self.divisor), whole=self.whole
             )
         try:
             return Equations(self.system, self.at)
@@ -238,7 +238,7 @@ class InteriorPath:
     def _taken(self, step: Step, goal: float) -> float:
         """Halve the step until F plus the barrier falls, go there, and return how far that is."""
         longest = step.longest(self.at)
-        if longest <= SHORTEST:
+        if longest <= SHORTEST_INSIDE:
             return 0.0
 
         def attempt(share: float) -> tuple[InnerPoint, ObjectivePoint] | None:
@@ -251,7 +251,7 @@ class InteriorPath:
             falls = self.hessian.is_constant or self._falls(point, there, step, length, goal)
             return (there, point) if falls else None
 
-        found = backtrack(attempt, shortest=SHORTEST / longest)
+        found = backtrack(attempt, shortest=SHORTEST_INSIDE / longest)
         if found is None:
             return 0.0
         share, (self.at, self.point) = found
@@ -268,9 +268,9 @@ class InteriorPath:
         at = self.at
         met = dot(at.y + step.y, self.inside.E @ step.v)
         slope = dot(self._gradient(), step.v) + met - goal * float((step.s / at.s).sum())
-        rise = (point.value - self.point.value) / self.unit + length * met
+        rise = (point.value - self.point.value) / self.divisor + length * met
         rise -= goal * float(np.log(there.s / at.s).sum())
-        rounding = ROUNDING_UNITS * self.point.rounding / self.unit
+        rounding = ROUNDING_UNITS * self.point.rounding / self.divisor
         return slope <= rounding and rise <= ARMIJO_FRACTION * length * slope + rounding
 
 
@@ -291,23 +291,23 @@ class HessianOfLoss:
         is_few = has_few(K) & (self.free is None)
         self.is_few = is_few
         self.few = scipy.sparse.csr_array(K[is_few])
-        self.many = as_array(K[~is_few])
+        self.many = dense_rows(K[~is_few])
 
     def is_whole(self, on: Inequalities) -> bool:
         """Whether to factor one matrix with a row for each coordinate: it is small, or smaller than
         the other.
         """
         n = len(on.lower)
-        return n <= SMALL or len(self.many) + on.count_of_long_rows >= n
+        return n <= WHOLE_UP_TO or len(self.many) + on.count_of_long_rows >= n
 
-    def at(self, point: ObjectivePoint, unit: float) -> SquaredRows:
-        """In a unit of F."""
+    def at(self, point: ObjectivePoint, divisor: float) -> SquaredRows:
+        """Of F over the divisor."""
         best = self.loss.at_best(point.smooth)
         z = host(self.loss.loss_at(point.smooth).z)
-        w = self.h.curvature(z, intercept=best.intercept) / unit
+        w = self.h.curvature(z, intercept=best.intercept) / divisor
         few = scipy.sparse.diags_array(np.sqrt(w[self.is_few])) @ self.few
         w = w[~self.is_few]
         many = self.many
         if self.free is not None:
-            many = less_projection(many, orthonormal(self.free, w), w)
+            many = less_projection(many, weighted_basis(self.free, w), w)
         return SquaredRows(few, np.sqrt(w)[:, None] * many)

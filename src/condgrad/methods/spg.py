@@ -196,9 +196,9 @@ def spectral_length(
     squared = dot(s, s)
     curvature = dot(s, y)
     rounding = precision(s) * (squared * dot(before.gradient, before.gradient)) ** 0.5
-    found = length
+    alpha = length
     if curvature > rounding:
-        found = squared / curvature
+        alpha = squared / curvature
     elif rounding > 0.0:
-        found = max(length, squared / rounding)
-    return found if math.isfinite(found) else length
+        alpha = max(length, squared / rounding)
+    return alpha if math.isfinite(alpha) else length

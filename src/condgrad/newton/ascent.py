@@ -53,16 +53,17 @@ points take 1.5 to 2.6 times as long. Without the strain, 1000 points of 10 dime
 tails take twice the passes, and digits of 64 dimensions nearly three times, because steps go too
 far.
 """
-FAR = 100.0
+FAR_FROM_PATH = 100.0
 """A point is far from the path if its gap is more than this many times the tolerance of the stage.
 """
-SETTLED = 1.5
+SETTLED_STAGE = 1.5
 """A stage is finished after a whole Newton step whose slope was at most this many times its
-tolerance, unless the gap is still more than `FAR` times the tolerance.
+tolerance, unless the gap is still more than `FAR_FROM_PATH` times the
+tolerance.
 
 A Newton step leaves a gap of about the square of its slope, in units of the entropy.
 """
-NEARLY = 2.0
+WORTH_A_PLAN = 2.0
 """If plans are expensive, make one once the bound on its gap is below this many times the requested
 gap: the gap itself is usually smaller than the bound.
 """
@@ -365,7 +366,7 @@ class Walk:
         while (ratio := excess_here()) > 1.0 and self.t < farthest and not deadline.passed():
             if farthest == math.inf:
                 farthest = self._farthest_stage()
-                if ratio > FAR and farthest > 1.0 and not carried:
+                if ratio > FAR_FROM_PATH and farthest > 1.0 and not carried:
                     self._look_from(farthest)
                     nearest = farthest * math.sqrt(max(0.0, excess_here()))
                     if max(4.0, nearest) < farthest:
@@ -427,8 +428,8 @@ class Walk:
         # after a whole Newton step its slope tells better than the gap how far the maximum is
         settled = (
             self.step == 1.0
-            and self.promised <= SETTLED * tolerance
-            and self.gap <= FAR * tolerance
+            and self.promised <= SETTLED_STAGE * tolerance
+            and self.gap <= FAR_FROM_PATH * tolerance
         )
         return (settled or self.gap <= tolerance) and self.model.strain(self.point) <= 1.0
 
@@ -455,12 +456,12 @@ class Walk:
         """Where a stage begins, from the ends of the two stages before."""
         ahead: Any = None
         if before is not None and before.t != end.t:
-            share = (end.t - self.t) / (before.t - end.t)
+            ahead_by = (end.t - self.t) / (before.t - end.t)
             moved = self.model.moved
             ahead = self.evaluate.roughly(
-                moved(moved(end.z, end.z, share), before.z, -share), self.t
+                moved(moved(end.z, end.z, ahead_by), before.z, -ahead_by), self.t
             )
-            if self.model.stage_gap(ahead) <= FAR * self.model.stage_tolerance(self.t):
+            if self.model.stage_gap(ahead) <= FAR_FROM_PATH * self.model.stage_tolerance(self.t):
                 return ahead
         point = self.evaluate.roughly(end.z, self.t)
         return ahead if ahead is not None and ahead.dual > point.dual else point
@@ -552,7 +553,7 @@ class Walk:
         small = max(model.stage_tolerance(self.t), SMALL_GAP * size)
         wanted = self.newton.wanted_gap(size)
         if dear and self.proofs > 1 and wanted > 0.0:  # the second plan should be the last
-            small = min(small, NEARLY * wanted)
+            small = min(small, WORTH_A_PLAN * wanted)
         self.gap = model.stage_gap(self.point)
         if dear and self.gap <= small:  # the gap of the plan may be larger than the estimate
             self.gap = model.rounded_gap(self.point)

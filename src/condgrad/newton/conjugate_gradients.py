@@ -55,8 +55,8 @@ def conjugate_gradients(
     target = max(accuracy, MOST_ACCURATE) ** 2
     left = size if energy is None else energy
     while size > target * left and iterations < max_iterations and not deadline.passed():
-        image = product(direction)
-        curvature = inner(direction, image)
+        A_direction = product(direction)
+        curvature = inner(direction, A_direction)
         if not (curvature > 0.0 and math.isfinite(size / curvature)):
             break
         iterations += 1
@@ -65,7 +65,7 @@ def conjugate_gradients(
         if energy is not None:
             left = max(left - step * size, MOST_ACCURATE * energy)
         before = r
-        r = moved(r, -step, image)
+        r = moved(r, -step, A_direction)
         z = precondition(r)
         last = size
         size = inner(z, r)

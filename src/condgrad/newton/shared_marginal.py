@@ -49,7 +49,7 @@ LIGHT = 1e-10
 """A point of the support with less than this share of the mean weight has no part in Newton's
 equations. It moves as in the projections.
 """
-FLAT = 1e-7
+CURVATURE_RIDGE = 1e-7
 """This is added to the scaled curvatures, whose largest entries are about 1. Parts of a plan that
 hardly exchange mass have modes with almost no curvature. Their inverses, which are summed, would
 drown all other modes in rounding. The marginals keep an error of about this size along these modes.
@@ -162,7 +162,7 @@ class EntropicBarycenter(EntropyPath):
                 result[places, places] += R / root
                 return result
 
-            factors.append(cholesky(curvature, ridge=FLAT))
+            factors.append(cholesky(curvature, ridge=CURVATURE_RIDGE))
             rests.append(R)
             inverse = solve_cholesky(factors[-1], identity)
             schur = schur + w * w * inverse

@@ -15,7 +15,7 @@ from condgrad.rounding import LIFT, SAME_POINTS
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 from condgrad.search.restriction import LocalModel, Restriction
 
-SHORTEST = 1e-12
+SHORTEST_FRACTION = 1e-12
 """The shortest fraction of a Newton step that is tried."""
 
 
@@ -33,7 +33,7 @@ def minimize_over_hull(
     a = np.full(size, 0.5 / size)
     here = F.local(a)
     if here.curvature is None or here.slope is None:
-        return _by_values(F, here, start, a)
+        return _by_slsqp(F, here, start, a)
     first = 0.0
     for _ in range(50):
         if deadline.passed():
@@ -46,7 +46,8 @@ def minimize_over_hull(
         if promise <= tolerance * first:
             break
         found = backtrack(
-            _lower_point(F, a, direction, here.value + rounding, promise), shortest=SHORTEST
+            _lower_point(F, a, direction, here.value + rounding, promise),
+            shortest=SHORTEST_FRACTION,
         )
         if found is None:
             # where F is curved so sharply that rounding hides its fall, the point so far is as good
@@ -82,12 +83,12 @@ def quadratic_argmin(slope: Vector, curvature: Any, a: Vector) -> Vector:
     k = len(a)
     # in units of the curvature, or of the slope where there is none: the equations below have ones
     # among them
-    unit = float(np.abs(curvature).max()) or float(np.abs(slope).max()) or 1.0
+    largest = float(np.abs(curvature).max()) or float(np.abs(slope).max()) or 1.0
     H = np.zeros((k + 1, k + 1))
     # remembered points may coincide; a trace of ridge keeps their system regular
-    curvature = curvature / unit
+    curvature = curvature / largest
     H[1:, 1:] = curvature + SAME_POINTS * (np.trace(curvature) or 1.0) * np.eye(k)
-    c = np.concatenate([[0.0], slope / unit - H[1:, 1:] @ a])
+    c = np.concatenate([[0.0], slope / largest - H[1:, 1:] @ a])
     w = np.concatenate([[max(0.0, 1.0 - a.sum())], a])
     free = w > 0.0
     for _ in range(10 * (k + 2)):
@@ -102,9 +103,9 @@ def quadratic_argmin(slope: Vector, curvature: Any, a: Vector) -> Vector:
             free[falling[first]] = False
             continue
         w = target
-        pull = np.where(free, 0.0, H @ w + c + multiplier)
-        worst = int(np.argmin(pull))
-        if pull[worst] >= -LIFT * (np.abs(c).max() + np.abs(H).max()):
+        multipliers = np.where(free, 0.0, H @ w + c + multiplier)
+        worst = int(np.argmin(multipliers))
+        if multipliers[worst] >= -LIFT * (np.abs(c).max() + np.abs(H).max()):
             break
         free[worst] = True
     return w[1:]
@@ -123,18 +124,18 @@ def _on_face(H: Any, c: Vector, free: Any) -> tuple[Vector, float]:
     return w, float(solution[size])
 
 
-def _by_values(F: Restriction, here: LocalModel, start: LocalModel, a: Vector) -> Vector | None:
+def _by_slsqp(F: Restriction, here: LocalModel, start: LocalModel, a: Vector) -> Vector | None:
     """By SLSQP, whose tolerances are absolute: it sees F in units of its variation. None if out of
     time.
     """
     slopes = 0.0 if here.slope is None else float(np.abs(here.slope).max())
-    unit = max(abs(start.value - here.value), slopes) or 1.0
+    variation = max(abs(start.value - here.value), slopes) or 1.0
 
     def both(t: Vector) -> Any:
         deadline.check()
         there = F.local(t)
-        value = (there.value - start.value) / unit
-        return value if there.slope is None else (value, there.slope / unit)
+        value = (there.value - start.value) / variation
+        return value if there.slope is None else (value, there.slope / variation)
 
     from scipy.optimize import minimize
 

@@ -33,19 +33,19 @@ class Anderson:
         self.differences.clear()
         self.last = None
 
-    def propose(self, x: Array, image: Array) -> Array:
-        """The next point, given T(x); the image itself when nothing is remembered."""
-        residual = image - x
+    def propose(self, x: Array, mapped: Array) -> Array:
+        """The next point, given T(x); that itself when nothing is remembered."""
+        residual = mapped - x
         if self.last is not None:
-            self.differences.append((image - self.last[0], residual - self.last[1]))
-        self.last = (image, residual)
+            self.differences.append((mapped - self.last[0], residual - self.last[1]))
+        self.last = (mapped, residual)
         if not self.differences:
-            return image
-        images, residuals = (stack(list(column)) for column in zip(*self.differences, strict=True))
+            return mapped
+        moves, residuals = (stack(list(column)) for column in zip(*self.differences, strict=True))
         G = gram(residuals)
         # the Gram matrix of nearly parallel differences is singular up to rounding
         G += 1e-10 * (np.trace(G) or 1.0) * np.eye(len(G))
-        return image - combine(np.linalg.solve(G, dots(residuals, residual)), images)
+        return mapped - combine(np.linalg.solve(G, dots(residuals, residual)), moves)
 
 
 def largest_log_scaling(x: Array) -> float:
@@ -66,7 +66,7 @@ class AcceleratedScaling(ABC):
     """Alternating scalings of a kernel exp((potentials - c)/weight), as a fixed-point map for
     log-scalings x.
 
-    A state has x, its image under the map, the dual value and the error of the marginals. Scalings
+    A state has x, what the map makes of it, the dual value and the error of the marginals. Scalings
     that grow too far are absorbed into the potentials, and the kernel is formed again from these.
     An extrapolation is accepted only if the dual does not fall.
     """
@@ -108,7 +108,7 @@ class AcceleratedScaling(ABC):
 
     def proposed(self) -> Array:
         """Where to look next: by Anderson's rule."""
-        return self.anderson.propose(self.state.x, self.state.image)
+        return self.anderson.propose(self.state.x, self.state.mapped)
 
     def refused(self) -> None:
         """The dual fell at the proposed point."""
@@ -149,8 +149,8 @@ class AcceleratedScaling(ABC):
             and not (self.stuck or deadline.passed())
         ):
             before = self.state
-            if float(xp.max(xp.abs(before.image))) > limit:
-                self.restart(self.absorbed + self.weight * before.image)
+            if float(xp.max(xp.abs(before.mapped))) > limit:
+                self.restart(self.absorbed + self.weight * before.mapped)
                 continue
             trial = self.allowed(self.proposed())
             far = not float(xp.max(xp.abs(trial))) <= limit
@@ -159,7 +159,7 @@ class AcceleratedScaling(ABC):
             if far or not self.state.dual >= before.dual:
                 # the extrapolation went too far; the map's own step cannot
                 self.refused()
-                self.state = self.evaluate(before.image)
+                self.state = self.evaluate(before.mapped)
                 self.stuck = self.state.dual <= before.dual and self.state.error >= before.error
 
 

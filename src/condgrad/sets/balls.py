@@ -91,9 +91,9 @@ class L1Ball(Ball):
             return x
         if self.radius == 0.0:
             return xp.zeros_like(x)
-        kept = keep_mass(xp.reshape(sizes, (-1,)), self.radius)
+        projected = keep_mass(xp.reshape(sizes, (-1,)), self.radius)
         # relative to the largest entry, the threshold of a point just outside may round to below 0
-        return signs(x) * xp.minimum(xp.reshape(kept, x.shape), sizes)
+        return signs(x) * xp.minimum(xp.reshape(projected, x.shape), sizes)
 
     def face(self, v: Array) -> Face:
         xp = namespace(v)

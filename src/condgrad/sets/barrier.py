@@ -44,7 +44,7 @@ second or more. A linear program finds a point of such a set instead."""
 MOST_ENTRIES = 1 << 24
 """If the rows outside the sparse part have more entries in dense form, nothing is factored: they
 would have to be stored and multiplied in this form."""
-SHORTEST = 1e-8
+SHORTEST_INSIDE = 1e-8
 """A run ends if a step is shorter."""
 FEW_ENTRIES = 3
 """Rows with at most so many entries go to the sparse part: the risk of a single asset, or the
@@ -54,7 +54,7 @@ MOSTLY_ZERO = 0.1
 SAME_ROWS = 1e-14
 """This share of the largest diagonal entry is added to the diagonal, since equations may depend
 linearly on each other."""
-BLOCK = 1000
+ROWS_BETWEEN_CHECKS = 1000
 """How many rows are multiplied before the time limit is checked again."""
 DIGITS = 1e-10
 """A solution is exact enough if its residual is at most this share of the right-hand side."""
@@ -127,13 +127,13 @@ def in_fast_form(rows: Matrix) -> Matrix:
     return rows.toarray() if is_full else rows
 
 
-def as_array(rows: Matrix) -> Array:
+def dense_rows(rows: Matrix) -> Array:
     """Rows as a dense array."""
     array: Array = rows if is_dense(rows) else rows.toarray()
     return array
 
 
-def weighted_squares(rows: Matrix, weights: Array) -> Array:
+def gram_of_rows(rows: Matrix, weights: Array) -> Array:
     """rows' diag(weights) rows, as an array."""
     if is_dense(rows):
         return (rows.T * weights) @ rows
@@ -188,7 +188,7 @@ class Inequalities:
         """The derivative of the slacks along d."""
         return np.concatenate([-(self.A @ d), d, -d])
 
-    def pulls(self, z: Array) -> Array:
+    def gradient_terms(self, z: Array) -> Array:
         """The terms of the inequalities in the gradient of the Lagrangian, for prices z."""
         rows, lower, upper = self.parts(z)
         return self.A.T @ rows - lower + upper
@@ -211,14 +211,14 @@ class Inequalities:
         flat = SquaredRows(self.few[:0], np.zeros((0, len(self.lower))))
         system = System(self, flat, whole=False)
         for _ in range(CENTRING_STEPS):
-            residual = self.pulls(at.z) + self.E.T @ at.y
+            residual = self.gradient_terms(at.z) + self.E.T @ at.y
             missed = self.slacks(at.v) - at.s
             try:
                 step = Equations(system, at).step(residual, 1.0 - at.s * at.z, missed)
             except (np.linalg.LinAlgError, RuntimeError):
                 return None
             length = step.longest(at)
-            if not length > SHORTEST or deadline.passed():
+            if not length > SHORTEST_INSIDE or deadline.passed():
                 return None
             at = step.taken(at, length)
             is_central = length == 1.0 and float(np.abs(at.s * at.z - 1.0).max()) < 0.5
@@ -262,9 +262,12 @@ class System:
         """H as a dense matrix."""
         gram = self._few_squares.toarray()
         many = self.H.many
-        for first in range(0, len(many), BLOCK):
+        for first in range(0, len(many), ROWS_BETWEEN_CHECKS):
             deadline.check()
-            gram += many[first : first + BLOCK].T @ many[first : first + BLOCK]
+            gram += (
+                many[first : first + ROWS_BETWEEN_CHECKS].T
+                @ many[first : first + ROWS_BETWEEN_CHECKS]
+            )
         return gram
 
     def invert_first(self, ratios: Array) -> Callable[[Array], Array]:
@@ -273,7 +276,7 @@ class System:
         of_rows, of_lower, of_upper = on.parts(ratios)
         diagonal = of_lower + of_upper
         if self.whole:
-            matrix = self.gram + weighted_squares(on.A, of_rows)
+            matrix = self.gram + gram_of_rows(on.A, of_rows)
             return inverse_of_matrix(matrix, diagonal)
         of_few = of_rows[on.has_few]
         if self._is_diagonal:
@@ -326,7 +329,7 @@ class Equations:
         """
         on = self.system.on
         at = self.at
-        right = -residual - on.pulls(short / at.s - self.ratios * missed)
+        right = -residual - on.gradient_terms(short / at.s - self.ratios * missed)
         off = on.e - on.E @ at.v
         v, y = self._solved(right, off)
         enough = DIGITS * float(np.abs(right).max())
@@ -345,7 +348,7 @@ class Equations:
     def _product(self, v: Array) -> Array:
         """(H + D + A' diag(z/s) A) v."""
         on = self.system.on
-        return self.system.H.product(v) - on.pulls(self.ratios * on.along(v))
+        return self.system.H.product(v) - on.gradient_terms(self.ratios * on.along(v))
 
     def _solved(self, right: Array, off: Array) -> tuple[Array, Array]:
         rows = self.system.rows

@@ -105,11 +105,11 @@ class Product(Set):
     ) -> Answer:
         before = dict(enumerate(warm or ()))
         each = iter(range(len(self.sets)))
-        share = accuracy / len(self.sets)
+        for_each = accuracy / len(self.sets)
         return self._answer(
             c,
             lambda part, block: part.entropic_argmin(
-                block, weight, warm=before.get(next(each)), accuracy=share
+                block, weight, warm=before.get(next(each)), accuracy=for_each
             ),
         )
 
@@ -191,7 +191,7 @@ class Hull(Set):
         rows = np.vstack([points.T, np.full(len(points), FIRMLY)])
         weights, _ = nnls(rows, np.append(at, FIRMLY))
         distance = self.scale * float(np.linalg.norm(points.T @ (weights / weights.sum()) - at))
-        return 0.0 if distance <= ROUNDED * self.scale else distance
+        return 0.0 if distance <= ON_HULL * self.scale else distance
 
     def linear_argmin(self, c: Array) -> Answer:
         xp = namespace(c)
@@ -205,5 +205,5 @@ FIRMLY = 1e3
 """The weights of a hull are found by least squares. This is the weight of the equation that they
 sum to 1; the other equations are of size 1.
 """
-ROUNDED = 1e-12
+ON_HULL = 1e-12
 """A point outside a hull by at most this share of its size counts as inside."""

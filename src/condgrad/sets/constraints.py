@@ -36,12 +36,12 @@ THIN = 1e-6
 """If no point has all its slacks above this, in the unit of the set, the set may be empty: then a
 proof of that is looked for. HiGHS' own tolerances are a tenth of it.
 """
-FAR = 2.0
+FAR_ROW = 2.0
 """A row is dropped if its right-hand side is at least this many times the sum of its largest terms:
 no point within the bounds comes near it.
 """
 FREE = (-math.inf, math.inf)
-EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+HIGHS_TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 """The smallest tolerances that HiGHS takes. With its default, 1e-7, it may find a point of an empty
 set, if this point misses the constraints by less."""
 
@@ -101,7 +101,7 @@ class Polytope(Set):
         self.lower, self.upper = _pairs(bounds, n)
         self._leave_out_far_rows()
         self.shape = (n,)
-        self._unit = self._scale_to_unit()
+        self._divisor = self._scale_rows()
         """In this unit of x the size of the set is about 1, as the absolute tolerances of HiGHS
         assume.
         """
@@ -111,10 +111,10 @@ class Polytope(Set):
         self._center, self._slack = self._inner_point()
         if not self._is_bounded:
             self._bound_by_programs()
-        largest = self._unit * float(np.maximum(np.abs(self.lower), np.abs(self.upper)).max())
+        largest = self._divisor * float(np.maximum(np.abs(self.lower), np.abs(self.upper)).max())
         self.largest_entry = largest
         self.scale = largest or 1.0
-        self.smallest_entry = self._unit * float(self.lower.min())
+        self.smallest_entry = self._divisor * float(self.lower.min())
         self.nonnegative = bool((self.lower >= 0.0).all())
 
     def _leave_out_far_rows(self) -> None:
@@ -123,12 +123,12 @@ class Polytope(Set):
         They exclude nothing, and would make the unit of the set too large.
         """
         farthest = np.maximum(np.abs(self.lower), np.abs(self.upper))
-        is_near = ~(self.b_ub >= FAR * (abs(self.A_ub) @ farthest))
+        is_near = ~(self.b_ub >= FAR_ROW * (abs(self.A_ub) @ farthest))
         if not is_near.all():
             self.A_ub = self.A_ub[is_near]
             self.b_ub = self.b_ub[is_near]
 
-    def _scale_to_unit(self) -> float:
+    def _scale_rows(self) -> float:
         """Scale rows to length 1 and right-hand sides to size 1, by powers of 2: that is exact."""
         sizes = [np.ones(0)]
         for A, b in ((self.A_ub, self.b_ub), (self.A_eq, self.b_eq)):
@@ -138,21 +138,21 @@ class Polytope(Set):
             b /= factors
             sizes.append(np.abs(b))
         sizes += [np.abs(each[np.isfinite(each)]) for each in (self.lower, self.upper)]
-        unit = float(_power_of_2(np.concatenate(sizes).max(initial=0.0) or 1.0))
+        divisor = float(_power_of_2(np.concatenate(sizes).max(initial=0.0) or 1.0))
         for each in (self.b_ub, self.b_eq, self.lower, self.upper):
-            each /= unit
-        return unit
+            each /= divisor
+        return divisor
 
     def __repr__(self) -> str:
         rows = f"{self.A_ub.shape[0]} inequalities, {self.A_eq.shape[0]} equations"
         return f"Polytope({len(self.lower)} coordinates, {rows})"
 
     def start(self, space: Space) -> Array:
-        return like(self._unit * self._center, space.full(0.0))
+        return like(self._divisor * self._center, space.full(0.0))
 
     def violation(self, x: Array) -> float:
         """About the largest distance of x to a half-space, hyperplane or bound that it violates."""
-        return self._unit * self._violation(double(host(x)) / self._unit)
+        return self._divisor * self._violation(double(host(x)) / self._divisor)
 
     def _violation(self, at: Any) -> float:
         outside = [self.lower - at, at - self.upper]
@@ -165,12 +165,14 @@ class Polytope(Set):
         if not math.isfinite(size):
             raise NotFiniteError(f"the slopes of f became {size}")
         if size == 0.0:
-            return Answer(like(self._unit * self._center, c), 0.0, value=0.0)
+            return Answer(like(self._divisor * self._center, c), 0.0, value=0.0)
         found = self._linprog(costs / size)
         if found.x is None:
             raise RuntimeError(f"HiGHS found no point of {self!r}: {found.message}")
-        bound, magnitude = (self._unit * each for each in self._bound(costs, _prices(found, size)))
-        point = like(self._unit * self._inside(found.x), c)
+        bound, magnitude = (
+            self._divisor * each for each in self._bound(costs, _prices(found, size))
+        )
+        point = like(self._divisor * self._inside(found.x), c)
         return Answer(point, bound, value=0.0, magnitude=magnitude)
 
     def priced(self, c: Array, prices: Prices) -> Answer:
@@ -180,9 +182,9 @@ class Polytope(Set):
         """
         costs = double(host(c))
         prices = Prices(np.minimum(prices.ub, 0.0), prices.eq)
-        bound, magnitude = (self._unit * each for each in self._bound(costs, prices))
-        farthest = self._unit * np.maximum(np.abs(self.lower), np.abs(self.upper))
-        start = like(self._unit * self._center, c)
+        bound, magnitude = (self._divisor * each for each in self._bound(costs, prices))
+        farthest = self._divisor * np.maximum(np.abs(self.lower), np.abs(self.upper))
+        start = like(self._divisor * self._center, c)
         witness = like(farthest, c)
         return Answer(start, bound, value=0.0, magnitude=magnitude, witness=witness)
 
@@ -210,17 +212,17 @@ class Polytope(Set):
     @property
     def centre(self) -> Any:
         """A point strictly inside, in the coordinates of the set."""
-        return self._unit * self._center
+        return self._divisor * self._center
 
     def inner(self, x: Any) -> Any:
         """A point x of the set, converted to the coordinates that interior-point methods use."""
-        return x[self._free] / self._unit
+        return x[self._free] / self._divisor
 
     def outer(self, v: Any) -> Any:
         """The inverse of `inner`: it converts a point v of an interior-point method to a point of
         the set.
         """
-        return self._unit * self._whole(v)
+        return self._divisor * self._whole(v)
 
     def _whole(self, v: Any) -> Any:
         """The free coordinates together with those that the bounds fix."""
@@ -230,18 +232,18 @@ class Polytope(Set):
 
     def inner_rows(self, K: Matrix) -> Matrix:
         """Rows of a matrix, or a gradient, converted to the coordinates of `inner`."""
-        return self._unit * K[..., self._free]
+        return self._divisor * K[..., self._free]
 
     inner_slope = inner_rows
 
-    def prices_at(self, at: InnerPoint | None, unit: float) -> Prices:
+    def prices_at(self, at: InnerPoint | None, divisor: float) -> Prices:
         """The prices (dual variables) at a point of an interior-point method; 0 without a point.
 
-        The method computes with F / `unit`. So its prices are multiplied by `unit`.
+        The method computes with F / `divisor`. So its prices are multiplied by `divisor`.
         """
         if at is None:
             return Prices(np.zeros(len(self.b_ub)), np.zeros(len(self.b_eq)))
-        factor = -unit / self._unit
+        factor = -divisor / self._divisor
         return Prices(factor * at.z[: len(self.b_ub)], factor * at.y)
 
     def _linprog(self, costs: Any) -> Any:
@@ -352,7 +354,7 @@ class Polytope(Set):
         if sum_missed > OUTSIDE * size:
             raise ValueError(
                 "the constraints have no solution: every x within the bounds violates them by "
-                f"{self._unit * sum_missed:.3g} or more in total"
+                f"{self._divisor * sum_missed:.3g} or more in total"
             )
 
     def _inside(self, x: Any) -> Any:
@@ -458,12 +460,12 @@ class Polytope(Set):
         """
         r, size = self._reduced(costs, prices)
         ends = np.where(r > 0.0, self.lower, self.upper)
-        is_known = np.isfinite(ends)
-        known = ends[is_known]
-        bound = self.b_ub @ prices.ub + self.b_eq @ prices.eq + r[is_known] @ known
+        is_finite = np.isfinite(ends)
+        finite_ends = ends[is_finite]
+        bound = self.b_ub @ prices.ub + self.b_eq @ prices.eq + r[is_finite] @ finite_ends
         rows = np.abs(self.b_ub) @ np.abs(prices.ub) + np.abs(self.b_eq) @ np.abs(prices.eq)
-        terms = rows + size[is_known] @ np.abs(known)
-        return float(bound), float(np.abs(r[~is_known]).sum()), float(terms)
+        terms = rows + size[is_finite] @ np.abs(finite_ends)
+        return float(bound), float(np.abs(r[~is_finite]).sum()), float(terms)
 
 
 def _solved_program(costs: Any, **constraints: Any) -> Any:
@@ -474,17 +476,17 @@ def _solved_program(costs: Any, **constraints: Any) -> Any:
     """
     from scipy.optimize import linprog
 
-    for options in (EXACT, {}):
+    for options in (HIGHS_TOLERANCES, {}):
         found = linprog(costs, options=options, **constraints)
         if found.x is not None:
             break
     return found
 
 
-def _prices(found: Any, unit: float) -> Prices:
-    """The dual variables that HiGHS has found, times the unit of the costs."""
+def _prices(found: Any, factor: float) -> Prices:
+    """The dual variables that HiGHS has found, times what the costs were divided by."""
     ub = np.minimum(np.asarray(found.ineqlin.marginals, float), 0.0)
-    return Prices(unit * ub, unit * np.asarray(found.eqlin.marginals, float))
+    return Prices(factor * ub, factor * np.asarray(found.eqlin.marginals, float))
 
 
 def _power_of_2(size: Any) -> Any:

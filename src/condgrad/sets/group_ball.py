@@ -126,8 +126,8 @@ class GroupBall(Ball):
             return x
         if self.radius == 0.0:
             return xp.zeros_like(x)
-        kept = xp.minimum(keep_mass(norms, self.radius), norms)
-        return self._scaled(x, kept / xp.where(norms > 0.0, norms, xp.ones_like(norms)))
+        projected = xp.minimum(keep_mass(norms, self.radius), norms)
+        return self._scaled(x, projected / xp.where(norms > 0.0, norms, xp.ones_like(norms)))
 
     def face(self, v: Array) -> Face:
         """The face at the projection of v.
@@ -155,11 +155,11 @@ class GroupBall(Ball):
         if face.normal is None:
             return rows
         codes = self.codes[face.active]
-        kept = self.group_norms(face.point)[codes] / self.pulls(-v)[codes]
+        ratios = self.group_norms(face.point)[codes] / self.pulls(-v)[codes]
         shape = (self.count, len(codes))
         along = scipy.sparse.csr_array((face.normal, (codes, np.arange(len(codes)))), shape=shape)
         part = face.normal[:, None] * (along @ rows)[codes]
-        return kept[:, None] * rows + (1.0 - kept)[:, None] * part
+        return ratios[:, None] * rows + (1.0 - ratios)[:, None] * part
 
     def _scaled(self, x: Array, factors: Array) -> Array:
         """Each group of x multiplied by its factor."""

@@ -45,7 +45,7 @@ def by_highs(cost: Any, a: Any, b: Any) -> tuple[Any, Any]:
     found = linprog(cost.ravel(), A_eq=A, b_eq=target, bounds=(0, None), method="highs")
     if found.x is None:
         raise RuntimeError(f"HiGHS found no plan: {found.message}")
-    return plan_of(found.x, cost), found.eqlin.marginals[: len(a)]
+    return clipped_plan(found.x, cost), found.eqlin.marginals[: len(a)]
 
 
 def by_cvxopt(cost: Any, a: Any, b: Any) -> tuple[Any, Any]:
@@ -64,7 +64,7 @@ def by_cvxopt(cost: Any, a: Any, b: Any) -> tuple[Any, Any]:
     )
     if solution["x"] is None:
         raise RuntimeError(f"CVXOPT found no plan: {solution['status']}")
-    return plan_of(np.array(solution["x"]), cost), -np.array(solution["y"]).ravel()[: len(a)]
+    return clipped_plan(np.array(solution["x"]), cost), -np.array(solution["y"]).ravel()[: len(a)]
 
 
 def by_mosek(cost: Any, a: Any, b: Any) -> tuple[Any, Any]:
@@ -90,7 +90,7 @@ def by_mosek(cost: Any, a: Any, b: Any) -> tuple[Any, Any]:
                 ) from error
             raise
         kind = library.soltype.bas if task.solutiondef(library.soltype.bas) else library.soltype.itr
-        return plan_of(task.getxx(kind), cost), np.array(task.gety(kind))[: len(a)]
+        return clipped_plan(task.getxx(kind), cost), np.array(task.gety(kind))[: len(a)]
 
 
 def marginal_constraints(cost: Any, a: Any, b: Any) -> tuple[Any, Any]:
@@ -103,12 +103,12 @@ def marginal_constraints(cost: Any, a: Any, b: Any) -> tuple[Any, Any]:
     return scipy.sparse.vstack([rows, columns], format="csr"), np.concatenate([a, b])
 
 
-def plan_of(x: Any, cost: Any) -> Any:
+def clipped_plan(x: Any, cost: Any) -> Any:
     """The variables of a program as a plan, without the small negative ones."""
     return np.clip(x, 0.0, None).reshape(cost.shape)
 
 
-ENGINES: dict[str, Engine] = {
+LINPROG_ENGINES: dict[str, Engine] = {
     "auto": by_fastest,
     "emd": by_network_simplex,
     "highs": by_highs,

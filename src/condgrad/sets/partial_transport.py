@@ -46,23 +46,23 @@ from condgrad.newton.ascent import Ascent, AscentProgress, DualModel, Newton, Pr
 from condgrad.problem import Answer, Set
 from condgrad.rounding import LIFT, ON_BOUNDARY, SAME_MASS
 from condgrad.sets.anderson import MAX_PASSES, AcceleratedScaling, Certified, scaled_start
-from condgrad.sets.linprog import ENGINES
+from condgrad.sets.linprog import LINPROG_ENGINES
 from condgrad.sets.marginals import kept_share
 from condgrad.sets.sinkhorn import Potentials, height_of, normalised_rows
 from condgrad.simple.entropy import Entropy, negentropy
 from condgrad.smooth.linear import Linear
 
-PATIENCE = 200
+PASSES_BEFORE_NEWTON = 200
 """After this many passes of projections, Newton's method takes over."""
 LARGEST_FACTOR = 4000
 """If both sides have more points, Newton's method is not used: it would factor a matrix of this
 size.
 """
-STARVED = 1e-3
+STARVED_COLUMN = 1e-3
 """If a column with a price below 0 has less than this share of its weight, a projection is made
 instead of a Newton step.
 """
-LONGEST_STEP = 10.0
+FARTHEST_PRICE = 10.0
 """A Newton step that moves a price by more entropies than this is first shortened to it: if the
 plan falls into parts, the prices of a part are loose.
 """
@@ -96,9 +96,9 @@ class PartialTransport(Set):
     nonnegative = True
 
     def __init__(self, a: Any, b: Any, mass: float, *, engine: str = "auto") -> None:
-        if engine not in ENGINES:
+        if engine not in LINPROG_ENGINES:
             raise ValueError(
-                f"engine must be one of {', '.join(map(repr, ENGINES))}, got {engine!r}"
+                f"engine must be one of {', '.join(map(repr, LINPROG_ENGINES))}, got {engine!r}"
             )
         self.engine = engine
         self.a = floating("a", a, ndim=1)
@@ -122,8 +122,8 @@ class PartialTransport(Set):
         return f"PartialTransport({self.shape[0]} x {self.shape[1]}, mass={self.mass:g})"  # type: ignore[index]
 
     def start(self, space: Space) -> Array:
-        share = self.mass / (total(self.a) * total(self.b))
-        return space.hold(self.a[:, None] * (share * self.b)[None, :])
+        density = self.mass / (total(self.a) * total(self.b))
+        return space.hold(self.a[:, None] * (density * self.b)[None, :])
 
     def violation(self, x: Array) -> float:
         xp = namespace(x)
@@ -179,7 +179,7 @@ class PartialTransport(Set):
             start, passes = warm.v[columns], 0
         run = Projections(loaded, part, weight, start)
         newton_fits = min(len(rows), len(columns)) <= LARGEST_FACTOR
-        found = run.solve(accuracy, PATIENCE if newton_fits else MAX_PASSES)
+        found = run.solve(accuracy, PASSES_BEFORE_NEWTON if newton_fits else MAX_PASSES)
         passes += run.passes
         if found.gap > accuracy and newton_fits and not deadline.passed():
             better, steps = loaded.by_newton(part, weight, found.answer.warm, accuracy)
@@ -236,14 +236,14 @@ class PartialTransport(Set):
         padded = np.zeros((len(a) + 1, len(b) + 1))
         padded[:-1, :-1] = (costs - lowest) / height
         padded[-1, -1] = 2.0
-        unit = a.sum() + b.sum() - self.mass
+        whole = a.sum() + b.sum() - self.mass
         left_over = [
-            rest if rest > ON_BOUNDARY * unit else 0.0
+            rest if rest > ON_BOUNDARY * whole else 0.0
             for rest in (b.sum() - self.mass, a.sum() - self.mass)
         ]
-        left = np.append(a, left_over[0]) / unit
-        right = np.append(b, left_over[1]) / unit
-        plan, u = ENGINES[self.engine](padded, left, right)
+        left = np.append(a, left_over[0]) / whole
+        right = np.append(b, left_over[1]) / whole
+        plan, u = LINPROG_ENGINES[self.engine](padded, left, right)
         # rows without weight say nothing about the other potentials; theirs are the largest that
         # all columns allow
         loaded = left > 0.0
@@ -258,7 +258,7 @@ class PartialTransport(Set):
         magnitude = height * float(
             a @ np.abs(u_of) + b @ np.abs(v_of) + self.mass * abs(mu)
         ) + self.mass * abs(lowest)
-        point = self.rounded(like(unit * plan[:-1, :-1], c))
+        point = self.rounded(like(whole * plan[:-1, :-1], c))
         warm = Potentials(like(height * u_of, c), like(height * v_of, c))
         return Answer(xp.asarray(point), bound, value=0.0, warm=warm, magnitude=magnitude)
 
@@ -300,7 +300,7 @@ class DykstraState(NamedTuple):
     dual: float
     error: float
     """How far the columns are from what they would be after their own projection."""
-    image: Array
+    mapped: Array
     """The next x."""
 
 
@@ -350,7 +350,7 @@ class Projections(AcceleratedScaling):
         # the kernel's columns for v = 0, up to the constant mu, which `capped_sums` finds anew
         log_C = log_or_least(columns) - x - self.v / self.weight
         log_c, log_s = capped_sums(log_C, self.b, self.mass)
-        image = -at_least(0.0, log_C + log_s - log_c) - self.v / self.weight
+        mapped = -at_least(0.0, log_C + log_s - log_c) - self.v / self.weight
         self.passes += 1
         return DykstraState(
             x,
@@ -360,7 +360,7 @@ class Projections(AcceleratedScaling):
             columns,
             self.weight * dual,
             total(xp.abs(xp.exp(log_c) - columns)),
-            image,
+            mapped,
         )
 
     @property
@@ -499,8 +499,8 @@ class PricedTransport(DualModel):
         slope = self.on.b - point.columns
         direction = self._direction(point, slope)
         longest = float(xp.max(xp.abs(direction)))
-        if longest > LONGEST_STEP * point.entropy:
-            direction = direction * (LONGEST_STEP * point.entropy / longest)
+        if longest > FARTHEST_PRICE * point.entropy:
+            direction = direction * (FARTHEST_PRICE * point.entropy / longest)
         return Ascent(direction, dot(slope, direction), 1)
 
     def slope_along(self, point: PricedPlan, direction: Array) -> float:
@@ -510,7 +510,7 @@ class PricedTransport(DualModel):
         xp = namespace(point.z)
         v = point.z
         a = self.on.a
-        if bool(xp.any((v < 0.0) & (point.columns < STARVED * self.on.b))):
+        if bool(xp.any((v < 0.0) & (point.columns < STARVED_COLUMN * self.on.b))):
             return self._projected(point) - v
         held = (v == 0.0) & (slope > 0.0)
         free = xp.nonzero(~held)[0]

@@ -52,18 +52,20 @@ class LInfBall(Ball):
 def clipping_shift(v: Array, highest: float, mass: float) -> float:
     """The theta at which min(max(v - theta, 0), highest) sums to a mass."""
 
-    def kept(theta: float) -> float:
+    def clipped_mass(theta: float) -> float:
         return total(namespace(v).clip(v - theta, 0.0, highest))
 
     # the sum falls with theta and is linear between the points where an entry reaches 0 or leaves
     # the highest
     flat = host(v).ravel()
     ends = np.unique(np.concatenate([flat, flat - highest]))
-    first = bisect_left(ends, True, hi=len(ends) - 1, key=lambda end: kept(float(end)) <= mass)
+    first = bisect_left(
+        ends, True, hi=len(ends) - 1, key=lambda end: clipped_mass(float(end)) <= mass
+    )
     end = float(ends[first])
     between = int(np.count_nonzero((flat >= end) & (flat - highest < end)))
     # none is between where v - highest rounds to v: then the sum jumps at this end
-    return end - (mass - kept(end)) / between if between > 0 else end
+    return end - (mass - clipped_mass(end)) / between if between > 0 else end
 
 
 @dataclass(frozen=True)
@@ -349,8 +351,8 @@ class Spectraplex(Set):
     def project(self, x: Array) -> Array:
         xp = namespace(x)
         values, vectors = xp.linalg.eigh(_symmetric(x))
-        kept = keep_mass(values, self.trace) if self.trace > 0.0 else xp.zeros_like(values)
-        return (vectors * kept) @ vectors.T
+        projected = keep_mass(values, self.trace) if self.trace > 0.0 else xp.zeros_like(values)
+        return (vectors * projected) @ vectors.T
 
     def linear_argmin(self, c: Array) -> Answer:
         """trace v v', where v is the eigenvector of the smallest eigenvalue of c."""

@@ -264,7 +264,7 @@ class ProjectionState(NamedTuple):
     dual: float
     error: float
     """sum_k w_k |rows_k - mean|."""
-    image: Array
+    mapped: Array
     """The next x."""
 
 
@@ -307,10 +307,10 @@ class BregmanProjections(AcceleratedScaling):
         mean = rows @ self.share
         error = total(xp.abs(rows - mean[:, None]) @ self.w)
         logs = log_or_least(rows)
-        image = x + (logs @ self.share)[:, None] - logs
+        mapped = x + (logs @ self.share)[:, None] - logs
         self.passes += 1
         dual = self.dual(x, columns)
-        return ProjectionState(x, columns, rows, mean, dual, error, image)
+        return ProjectionState(x, columns, rows, mean, dual, error, mapped)
 
     def dual(self, x: Array, columns: Array) -> float:
         xp = namespace(x)

@@ -148,9 +148,9 @@ class SolidSimplex(OfMass):
             return positive
         if self.mass == 0.0:
             return xp.zeros_like(x)
-        kept = xp.reshape(keep_mass(xp.reshape(positive, (-1,)), self.mass), x.shape)
+        projected = xp.reshape(keep_mass(xp.reshape(positive, (-1,)), self.mass), x.shape)
         # relative to the largest entry, the threshold of a point just outside may round to below 0
-        return xp.minimum(kept, positive)
+        return xp.minimum(projected, positive)
 
     def face(self, v: Array) -> Face:
         xp = namespace(v)

@@ -58,7 +58,7 @@ PATH_AFTER = 300
 a start that is not near, at an entropy of 1e-4 of the costs, 1000 passes were not enough, and the
 path took 300.
 """
-LONGEST_STEP = 3.0
+FARTHEST_SCALING = 3.0
 """A Newton step that changes the logarithm of a scaling by more than this is shortened to it."""
 
 
@@ -69,7 +69,7 @@ class Potentials(NamedTuple):
     v: Array
 
 
-def solve(
+def scaled_answer(
     c: Array, a: Array, b: Array, weight: float, *, start: Array | None, accuracy: float
 ) -> Answer:
     """Solve for positive weights a, b, from a column potential, until the gap is within `accuracy`."""
@@ -144,7 +144,7 @@ class ScalingState(NamedTuple):
     dual: float
     error: float
     """sum |columns - b|."""
-    image: Array
+    mapped: Array
     """Sinkhorn's next x."""
 
 
@@ -254,7 +254,7 @@ class Scaling(AcceleratedScaling):
         factor = cholesky(curvature, ridge=LIFT * float(xp.max(state.columns)))
         step = solve_cholesky(factor, self.b - state.columns)
         longest = float(xp.max(xp.abs(step)))
-        return step if longest <= LONGEST_STEP else step * (LONGEST_STEP / longest)
+        return step if longest <= FARTHEST_SCALING else step * (FARTHEST_SCALING / longest)
 
     @property
     def absorbed(self) -> Array:

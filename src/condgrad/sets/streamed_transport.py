@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from condgrad.arrays import Array, Space, dot, double, is_formed, namespace, precision, total
+from condgrad.arrays import Array, Space, dot, double, is_formed, namespace, precision, total, zeros
 from condgrad.problem import Answer
 from condgrad.sets.anderson import MAX_PASSES, AcceleratedScaling, Certified, scaled_start
 from condgrad.sets.sinkhorn import finite_height
@@ -16,7 +16,6 @@ from condgrad.streamed_plan import (
     Linearisation,
     StreamedPlan,
     UnformedCost,
-    zeros,
 )
 
 MEANINGLESS = 10.0
@@ -113,7 +112,7 @@ class StreamedState(NamedTuple):
 
     x: Array
     u: Array
-    image: Array
+    mapped: Array
     """Sinkhorn's next x."""
     dual: float
     error: float
@@ -156,11 +155,11 @@ class StreamedSinkhorn(AcceleratedScaling):
         b = self.problem.b
         x = x - dot(b, x) / self.mass  # a constant means nothing to the plan and drowns the digits
         u = weight * (self.log_a - inner.score(weight * x, weight).log_row_sums())
-        image = self.log_b - inner.T.score(u, weight).log_row_sums()
-        columns = b * xp.exp(xp.clip(x - image, max=LARGEST_EXPONENT))
+        mapped = self.log_b - inner.T.score(u, weight).log_row_sums()
+        columns = b * xp.exp(xp.clip(x - mapped, max=LARGEST_EXPONENT))
         dual = dot(a, u) + dot(b, weight * x) + self.constant
         self.passes += 1
-        return StreamedState(x, u, image, dual, total(xp.abs(columns - b)))
+        return StreamedState(x, u, mapped, dual, total(xp.abs(columns - b)))
 
     def certified(self) -> Certified:
         plan = self.plan()

@@ -17,7 +17,7 @@ from condgrad.arrays.inputs import floating
 from condgrad.problem import Answer, Set
 from condgrad.rounding import SAME_MASS
 from condgrad.sets import sinkhorn
-from condgrad.sets.linprog import ENGINES
+from condgrad.sets.linprog import LINPROG_ENGINES
 from condgrad.sets.marginals import Rescaled, kept_share
 
 
@@ -45,9 +45,9 @@ class Transport(Set):
     nonnegative = True
 
     def __init__(self, a: Any, b: Any, *, engine: str = "auto") -> None:
-        if engine not in ENGINES:
+        if engine not in LINPROG_ENGINES:
             raise ValueError(
-                f"engine must be one of {', '.join(map(repr, ENGINES))}, got {engine!r}"
+                f"engine must be one of {', '.join(map(repr, LINPROG_ENGINES))}, got {engine!r}"
             )
         self.engine = engine
         self.a = floating("a", a, ndim=1)
@@ -116,7 +116,7 @@ class Transport(Set):
         columns = b > 0
         start = None if warm is None else warm.v
         if bool(xp.all(rows)) and bool(xp.all(columns)):
-            return sinkhorn.solve(c, a, b, weight, start=start, accuracy=accuracy)
+            return sinkhorn.scaled_answer(c, a, b, weight, start=start, accuracy=accuracy)
         plan = xp.zeros_like(c)
         u = xp.full_like(a, -xp.inf)
         v = xp.full_like(b, -xp.inf)
@@ -127,7 +127,9 @@ class Transport(Set):
         columns = xp.nonzero(columns)[0]
         part = c[rows, :][:, columns]
         start = None if start is None else start[columns]
-        found = sinkhorn.solve(part, a[rows], b[columns], weight, start=start, accuracy=accuracy)
+        found = sinkhorn.scaled_answer(
+            part, a[rows], b[columns], weight, start=start, accuracy=accuracy
+        )
         plan[rows[:, None], columns[None, :]] = found.point
         u[rows], v[columns] = found.warm
         return found._replace(point=plan, warm=sinkhorn.Potentials(u, v))
@@ -148,7 +150,7 @@ class Transport(Set):
         height = float(xp.max(reduced)) or 1.0
         a = like(self.a, c)
         b = like(self.b, c)
-        plan, u = ENGINES[self.engine](
+        plan, u = LINPROG_ENGINES[self.engine](
             host(reduced) / height, host(a) / self.mass, host(b) / self.mass
         )
         # rows without weight say nothing about the other potentials

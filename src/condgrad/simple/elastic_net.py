@@ -117,11 +117,11 @@ class ElasticNetPenalty(Simple):
             raise MissingAbility(
                 f"{self!r} needs a ridge > 0: {f!r} {flat}, so F may fall without bound"
             )
-        known = copy(self)
+        bounded = copy(self)
         reach = ROUNDED_UP * max(0.0, value - floor.height) / (self.l1 - floor.slope)
-        object.__setattr__(known, "reach", reach)
-        object.__setattr__(known, "_scaled", (here.offset - floor.height, floor.slope))
-        return known
+        object.__setattr__(bounded, "reach", reach)
+        object.__setattr__(bounded, "_scaled", (here.offset - floor.height, floor.slope))
+        return bounded
 
     def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
         answer = self._with_ridge(c) if self.ridge > 0.0 else self._at_vertex(c)

@@ -44,10 +44,10 @@ from condgrad.arrays.inputs import each_entry_once
 from condgrad.problem import Smooth
 from condgrad.search.restriction import LocalModel, Quadratic, Restriction
 
-FINER = 2.0**-29
+DOUBLE_OVER_SINGLE = 2.0**-29
 """The rounding unit of float64 divided by that of float32."""
 
-FEW = 64
+SPARSE_ONE_IN = 64
 """If fewer than one in this many entries of x is not 0, only the norms of these columns are
 computed.
 """
@@ -130,7 +130,7 @@ class LossOfMatrix(Smooth):
 
     @cached_property
     def transposed(self) -> Matrix:
-        """K'. For a sparse K this is a new object. It is kept, because making it may take as long
+        """K'. For a sparse K this is a new object. It is stored, because making it may take as long
         as a product.
         """
         return self.K.T
@@ -207,7 +207,7 @@ class Composite(LossOfMatrix):
             if support.shape[0] == 0:
                 return 0.0
             if (
-                FEW * support.shape[0] < x.shape[0]
+                SPARSE_ONE_IN * support.shape[0] < x.shape[0]
             ):  # a sparse x needs the norms of a few columns only
                 return dot(norms_of_columns(some_columns(self.K, support)), np.abs(x[support]))
         return dot(self.column_norms, namespace(x).abs(x))
@@ -242,8 +242,8 @@ class Composite(LossOfMatrix):
         # The intercept is added in float64. And theta sums to 0 up to the rounding of float64, a
         # sum that is multiplied by how far the best intercept at the other point is from the one
         # here: no farther than the entries of K x are.
-        share = 1.0 if unit <= sys.float_info.epsilon else FINER
-        size = size + share * (abs(intercept) + image_size + other_image_size) * theta_sum
+        finer = 1.0 if unit <= sys.float_info.epsilon else DOUBLE_OVER_SINGLE
+        size = size + finer * (abs(intercept) + image_size + other_image_size) * theta_sum
         # residuals that are nothing but the rounding of the intercept have squares all the same
         slip = (value > 0.0) * sys.float_info.epsilon * abs(intercept)
         return size + 0.5 * curvature * self.K.shape[0] * slip * slip / unit
@@ -459,8 +459,8 @@ class CompositeEvaluation(EvaluationOfImage):
             *here, other.image_size, unit=unit, curvature=self._curvature
         )
         if self.f.shift_size > 0.0:  # which is added in float64
-            share = 1.0 if unit <= sys.float_info.epsilon else FINER
-            size += share * self.f.shift_size * self._sum_of_sizes
+            finer = 1.0 if unit <= sys.float_info.epsilon else DOUBLE_OVER_SINGLE
+            size += finer * self.f.shift_size * self._sum_of_sizes
         if self.f.unpenalised is not None:
             amounts = float(np.linalg.norm(self.at_best.intercept[1:]))
             size += self._leak / unit * (amounts + self.image_size + other.image_size)
@@ -510,8 +510,8 @@ class CompositeEvaluation(EvaluationOfImage):
     ) -> CompositeEvaluation:
         z, near = self.mixed_with(others, a)
         there = CompositeEvaluation(self.f, x, z, near=near)
-        kept = 1.0 - float(a.sum())
-        size = kept * self.image_size + sum(
+        of_here = 1.0 - float(a.sum())
+        size = of_here * self.image_size + sum(
             a[i] * other.image_size for i, other in enumerate(others)
         )
         there.image_size = float(size)

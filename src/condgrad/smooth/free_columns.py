@@ -8,7 +8,6 @@ by a last Newton step of theta, and what that leaves is charged to the bound.
 from __future__ import annotations
 
 import math
-import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,17 +20,17 @@ import scipy.sparse
 from condgrad.arrays import Array, dot, double, is_torch, largest_size, total
 from condgrad.arrays.inputs import data_matrix
 from condgrad.errors import MissingAbility
+from condgrad.rounding import UNIT
 from condgrad.search.backtracking import ARMIJO_FRACTION
 from condgrad.smooth.composite import AtBestIntercept
 from condgrad.smooth.intercept import (
+    LAST_STEP,
     PASSES,
-    SETTLED,
     SETTLED_AT_KINKS,
     less_projection,
-    orthonormal,
+    weighted_basis,
 )
 
-UNIT = sys.float_info.epsilon
 COLLINEAR = 1e-10
 """A column is dropped if what earlier columns do not explain is at most this share of its length.
 Its coefficient would have fewer digits than a float32 has.
@@ -42,14 +41,14 @@ FIRST_REACH = 10.0
 """The first Newton step moves the scores by at most this many widths of the loss. After each step
 that was not too long, four times as far is allowed.
 """
-GROWTH = 4.0
-NEARLY = 1e-5
+REACH_GROWTH = 4.0
+THETA_ALONE = 1e-5
 """If rounding hides whether the loss still falls, and a step moves the scores by at most this many
 widths of the loss, the step is taken by theta alone. The error of that is of third order.
 """
-ROUNDED = 32.0
+ROUNDED_RESIDUALS = 32.0
 """Residuals of at most this many rounding units of the scores count as rounding."""
-FLAT = 1e-6
+CURVED_ENOUGH = 1e-6
 """If the least curvature along the columns is more than this share of the mean over the samples, a
 minimum needs no further proof. If the classes are separated, rounding hides that the loss still
 falls, but not how flat it is.
@@ -71,10 +70,10 @@ class FreeColumns:
     """Q, orthonormal where each sample counts by its weight, a share of the largest; beside an
     intercept, about its weighted means."""
     mixing: Array
-    """U_kept less its means is Q times the inverse of this."""
+    """U_independent less its means is Q times the inverse of this."""
     means: Array
-    """What was taken off the kept columns."""
-    kept: Array
+    """What was taken off the independent columns."""
+    independent: Array
     """Which columns those are."""
     names: Sequence[str]
     """Of all columns."""
@@ -99,9 +98,9 @@ class FreeColumns:
             names = [f"number {j}" for j in range(U.shape[1])]
         shares = weights / float(weights.max())
         means = (shares / total(shares)) @ U if intercept else np.zeros(U.shape[1])
-        basis, mixing, kept = orthonormalised(U, U - means, shares, least)
-        if len(kept) < len(names):
-            dropped = [name for j, name in enumerate(names) if j not in kept]
+        basis, mixing, independent = orthonormalised(U, U - means, shares, least)
+        if len(independent) < len(names):
+            dropped = [name for j, name in enumerate(names) if j not in independent]
             beside = " and the intercept" if intercept else ""
             warnings.warn(
                 f"unpenalised columns that are combinations of earlier ones{beside} are dropped, "
@@ -109,13 +108,13 @@ class FreeColumns:
                 UserWarning,
                 stacklevel=4,
             )
-        return cls(basis, mixing, means[kept], kept, names)
+        return cls(basis, mixing, means[independent], independent, names)
 
     def coefficients(self, amounts: Array) -> Array:
         """Those of all columns U, from those of the basis."""
-        found = np.zeros(len(self.names))
-        found[self.kept] = self.mixing @ amounts
-        return found
+        coefficients = np.zeros(len(self.names))
+        coefficients[self.independent] = self.mixing @ amounts
+        return coefficients
 
     def shift(self, amounts: Array) -> float:
         """What the means take off the intercept."""
@@ -125,7 +124,7 @@ class FreeColumns:
 def orthonormalised(
     U: Array, centred: Array, shares: Array, least: float
 ) -> tuple[Array, Array, Array]:
-    """Q, M with Q = centred_kept M, and which columns are kept: those that the ones before leave
+    """Q, M with Q = centred_independent M, and which columns are independent: those that the ones before leave
     more of than a share.
 
     By the method of Gram and Schmidt, each column twice, which is as good as rounding allows.
@@ -133,9 +132,9 @@ def orthonormalised(
     m, q = U.shape
     basis = np.empty((m, q))
     mixing = np.zeros((q, q))
-    kept: list[int] = []
+    independent: list[int] = []
     for j in range(q):
-        k = len(kept)
+        k = len(independent)
         size = largest_size(centred[:, j])
         if not size > least * largest_size(U[:, j]):
             continue
@@ -152,9 +151,9 @@ def orthonormalised(
         basis[:, k] = rest / norm
         mixing[:k, k] = -(mixing[:k, :k] @ taken) / norm
         mixing[k, k] = 1.0 / (size * norm)
-        kept.append(j)
-    k = len(kept)
-    return basis[:, :k], mixing[:k, :k], np.array(kept, dtype=np.intp)
+        independent.append(j)
+    k = len(independent)
+    return basis[:, :k], mixing[:k, :k], np.array(independent, dtype=np.intp)
 
 
 class Here(NamedTuple):
@@ -208,8 +207,8 @@ class WithFreeColumns:
         return self._minimised(z, near)[0]
 
     def curvature(self, z: Array, *, intercept: Any = None) -> Array:
-        known = self.intercept_at(z) if intercept is None else intercept
-        return self.h.curvature(z + self.columns.basis @ known[1:], intercept=float(known[0]))
+        best = self.intercept_at(z) if intercept is None else intercept
+        return self.h.curvature(z + self.columns.basis @ best[1:], intercept=float(best[0]))
 
     def hessian_gram(self, z: Array, directions: Array, *, intercept: Any = None) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -217,7 +216,7 @@ class WithFreeColumns:
         if not np.isfinite(weights).all():  # nor is the value: who asks takes a shorter step
             return np.full((len(directions), len(directions)), np.inf)
         shares = weights / (largest_size(weights) or 1.0)  # no root may know the unit of F
-        less = less_projection(directions.T, orthonormal(self.free, shares), shares)
+        less = less_projection(directions.T, weighted_basis(self.free, shares), shares)
         return less.T @ (weights[:, None] * less)
 
     def size_of(self, intercept: Array) -> float:
@@ -243,12 +242,12 @@ class WithFreeColumns:
                 return self._corrected(here, d, move, curvatures), True
             there, is_whole = self._search(z, here, d)
             if there is None:
-                is_near = largest_size(move) <= NEARLY * self.plain.width
+                is_near = largest_size(move) <= THETA_ALONE * self.plain.width
                 if not is_near and not self._is_nothing(here.best.value, here, curvatures):
                     break
                 return self._corrected(here, d, move, curvatures), True
             here = there
-            reach *= GROWTH if is_whole else 1.0
+            reach *= REACH_GROWTH if is_whole else 1.0
         return self._as_best(here, here.best.theta, here.amounts), False
 
     def _start(self, z: Array, near: Any) -> Here:
@@ -294,7 +293,7 @@ class WithFreeColumns:
     def _is_settled(self, here: Here, move: Array) -> bool:
         """Whether a step is so short that its square is rounding, or none but rounding is left."""
         rounding = SETTLED_AT_KINKS * UNIT * here.size
-        settled = SETTLED * self.plain.width
+        settled = LAST_STEP * self.plain.width
         return largest_size(move) <= (
             min(settled, rounding) if self.plain.has_kinks else max(settled, rounding)
         )
@@ -320,7 +319,7 @@ class WithFreeColumns:
 
     def _is_nothing(self, value: float, here: Here, curvatures: Array) -> bool:
         """Whether a loss is no more than the rounding of the scores makes of 0."""
-        slip = ROUNDED * UNIT * here.size
+        slip = ROUNDED_RESIDUALS * UNIT * here.size
         return value <= 0.5 * total(curvatures) * slip * slip
 
     def _corrected(self, here: Here, d: Array, move: Array, curvatures: Array) -> AtBestIntercept:
@@ -331,7 +330,7 @@ class WithFreeColumns:
         """
         fall = -0.5 * dot(here.slope, d)
         value = here.best.value - fall
-        if self._is_nothing(value - NEARLY * fall, here, curvatures):
+        if self._is_nothing(value - THETA_ALONE * fall, here, curvatures):
             best = here.best._replace(value=0.0)
             return self._as_best(here._replace(best=best), 0.0 * best.theta, here.amounts)
         if self.plain.has_kinks:
@@ -362,7 +361,7 @@ class WithFreeColumns:
             directions = directions - (directions @ curvatures)[:, None] / total(curvatures)
         values = np.linalg.eigvalsh((directions * curvatures) @ directions.T)
         mean = total(curvatures) * float(self.weights.max()) / total(self.weights)
-        if is_settled and values[0] > FLAT * mean:
+        if is_settled and values[0] > CURVED_ENOUGH * mean:
             return
         used = self.weights > 0.0
         found = endless_direction(self.free[used], may_rise[used], may_fall[used])
@@ -371,7 +370,7 @@ class WithFreeColumns:
         amounts = found[1:] if self.has_intercept else found
         sizes = np.abs(self.columns.mixing @ amounts)
         sizes *= np.abs(np.diag(np.linalg.inv(self.columns.mixing)))
-        culprits = self.columns.kept[sizes > 1e-6 * largest_size(sizes)]
+        culprits = self.columns.independent[sizes > 1e-6 * largest_size(sizes)]
         raise ValueError(
             f"a combination of the unpenalised columns {', '.join(self.columns.names[j] for j in culprits)} separates "
             f"{self.plain.classes}: its coefficients would grow without bound; give them a penalty, or leave one out"
@@ -387,8 +386,8 @@ def endless_direction(C: Array, may_rise: Array, may_fall: Array) -> Array | Non
 
     signs = may_rise.astype(float) - may_fall.astype(float)
     some = signs != 0.0
-    unit = np.abs(C).max(axis=0)
-    rows = C / unit
+    largest = np.abs(C).max(axis=0)
+    rows = C / largest
     moving = signs[some, None] * rows[some]
     fixed = rows[~some]
     found = linprog(
@@ -402,4 +401,4 @@ def endless_direction(C: Array, may_rise: Array, may_fall: Array) -> Array | Non
     )
     if found.status != 0 or found.fun > -0.5:
         return None
-    return np.asarray(found.x) / unit
+    return np.asarray(found.x) / largest

@@ -49,12 +49,12 @@ from condgrad.problem import Smooth
 from condgrad.search.restriction import Quadratic, Restriction
 from condgrad.streamed_plan import StreamedPlan, UnformedCost, mean_norm
 
-LOSSES = ("square", "kl")
+GROMOV_LOSSES = ("square", "kl")
 MIXED_AT_MOST = 20
 """After this many steps, products with a mixture of plans are computed afresh: their rounding
 errors add up step by step.
 """
-FEW_ENTRIES = 4
+SPARSE_PLAN_ENTRIES = 4
 """A plan with at most this many times n + m nonzero entries, such as a vertex, is multiplied as a
 sparse matrix.
 """
@@ -170,7 +170,7 @@ class GromovWasserstein(Smooth):
         A = self.A.core
         B = self.B.core
         n, m = G.shape
-        if not is_torch(G) and np.count_nonzero(G) <= FEW_ENTRIES * (n + m):
+        if not is_torch(G) and np.count_nonzero(G) <= SPARSE_PLAN_ENTRIES * (n + m):
             G = scipy.sparse.csr_array(G)
             if self.symmetric:
                 return (2.0 * (G.T @ A)).T @ B  # A is symmetric

@@ -136,7 +136,7 @@ class GroupRestriction:
         product = combine(a, self.quadratic)
         squares = self.constant + 2.0 * combine(a, self.linear) + combine(a, product)
         xp = namespace(squares)
-        # groups far below the rest are curved sharply and weigh nothing: their norms are kept off
+        # groups far below the rest are curved sharply and weigh nothing: their norms are held off
         # zero
         return xp.sqrt(
             at_least(1e-30 * float(xp.max(squares)) + smallest(squares), squares)
@@ -148,9 +148,11 @@ class GroupRestriction:
     def local(self, a: Vector) -> LocalModel:
         roots, half = self._roots(a)
         xp = namespace(roots)
-        unit = half / roots
-        slope = xp.sum(unit, axis=(1, 2))
-        curvature = xp.sum((self.quadratic - unit[:, None] * unit[None, :]) / roots, axis=(2, 3))
+        quotients = half / roots
+        slope = xp.sum(quotients, axis=(1, 2))
+        curvature = xp.sum(
+            (self.quadratic - quotients[:, None] * quotients[None, :]) / roots, axis=(2, 3)
+        )
         return LocalModel(
             self.weight * total(roots), self.weight * host(slope), self.weight * host(curvature)
         )

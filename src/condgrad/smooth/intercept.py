@@ -14,14 +14,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from condgrad.arrays import Array, Matrix, at_least, dot, gram, namespace, total
+from condgrad.rounding import UNIT
 from condgrad.smooth.composite import AtBestIntercept
 
-UNIT = sys.float_info.epsilon
 NEAR_STEPS = 4
 """The largest number of Newton steps from a known intercept nearby. If they do not settle, the best
 intercept is found within a bracket.
 """
-SETTLED = 1e-9
+LAST_STEP = 1e-9
 """A Newton step is the last one if it is at most this many widths of the loss: its square is
 rounding.
 """
@@ -106,7 +106,7 @@ class WithIntercept:
         """By Newton's method on b from nearby, which mostly ends in two steps; None where it does
         not.
 
-        The third derivative of a loss is no larger than the second. So a step below `SETTLED`
+        The third derivative of a loss is no larger than the second. So a step below `LAST_STEP`
         leaves an error of its square, which is rounding; and theta is balanced by that step. Where
         the second derivative jumps, a step may lead past the margin of a sample, whose theta would
         get a sign that it cannot have: there Newton's method is exact once it knows which samples
@@ -123,7 +123,7 @@ class WithIntercept:
             ):  # far from its margins a loss has hardly any curvature
                 return None
             step = excess / mass
-            settled = SETTLED * self.loss.width
+            settled = LAST_STEP * self.loss.width
             if self.loss.has_kinks:
                 settled = min(
                     settled, SETTLED_AT_KINKS * UNIT * float(namespace(shifted).abs(shifted).max())
@@ -207,7 +207,7 @@ def require_both_classes(positive: float, negative: float) -> None:
 
 
 class LogisticIntercept(TwoClasses):
-    """The b at which both classes pull alike.
+    """The b at which the slopes of both classes cancel.
 
     sum over the negative class of w sigma(z + b) = sum over the positive class of w sigma(-z - b).
     The difference of their logarithms increases with b at a rate between 0 and 2, tends to 1 far
@@ -221,8 +221,8 @@ class LogisticIntercept(TwoClasses):
         top_negative = float(negative.max())
 
         def newton(b: float) -> tuple[float, bool]:
-            rise, rise_rate = _log_pull(self.negative_shares, negative + b, top_negative + b)
-            fall, fall_rate = _log_pull(self.positive_shares, positive - b, top_positive - b)
+            rise, rise_rate = _log_slope(self.negative_shares, negative + b, top_negative + b)
+            fall, fall_rate = _log_slope(self.positive_shares, positive - b, top_positive - b)
             excess = rise - fall
             rate = rise_rate + fall_rate
             # the second derivative is no larger than the first: a step below 1e-8 leaves an error
@@ -238,7 +238,7 @@ class LogisticIntercept(TwoClasses):
         return _bracketed(newton, start, self.odds - highest, self.odds - lowest)
 
 
-def _log_pull(weights: Array, margin: Array, top: float) -> tuple[float, float]:
+def _log_slope(weights: Array, margin: Array, top: float) -> tuple[float, float]:
     """log sum_i w_i sigma(margin_i), and its derivative by a shift of the margins; `top` is the
     largest of them.
     """
@@ -385,7 +385,7 @@ def _bracketed(
 # --- what models of the loss know of an intercept, and of other columns without a penalty
 
 
-def orthonormal(C: Array | None, w: Array) -> Array:
+def weighted_basis(C: Array | None, w: Array) -> Array:
     """Columns that span those of C, orthonormal where samples weigh w; fewer where too few have a
     weight. That of an intercept is a single row, which stands for all.
     """

@@ -98,7 +98,7 @@ class DataLoss(Composite):
         y = self._targets(K, y)
         weights = sample_weights(K, sample_weight)
         if offset is not None:
-            offset = _beside(K, "offset", offset)
+            offset = _vector_beside(K, "offset", offset)
         if self.of_differences and offset is not None:
             y = y - offset
             offset = None
@@ -121,7 +121,7 @@ class DataLoss(Composite):
 
     def _targets(self, K: Matrix, y: Any) -> Array:
         """Numbers as they are, and labels as -1 and +1."""
-        targets = _numbers(K, y)
+        targets = _numbers_of_samples(K, y)
         if not self.of_scores.has_labels:
             return targets
         is_high = targets == positive_label(np.unique(host(targets)))
@@ -296,7 +296,7 @@ class Poisson(DataLoss):
 
     def _targets(self, K: Matrix, y: Any) -> Array:
         """Counts."""
-        counts = _numbers(K, y)
+        counts = _numbers_of_samples(K, y)
         lowest = float(namespace(counts).min(counts))
         if lowest < 0.0:
             raise ValueError(
@@ -344,7 +344,7 @@ class Gamma(DataLoss):
 
     def _targets(self, K: Matrix, y: Any) -> Array:
         """Amounts."""
-        amounts = _numbers(K, y)
+        amounts = _numbers_of_samples(K, y)
         lowest = float(namespace(amounts).min(amounts))
         if lowest <= 0.0:
             raise ValueError(f"y must hold amounts above 0 for Gamma, got {lowest:g} among them")
@@ -409,7 +409,7 @@ Logistic.in_blocks = BlockwiseLoss.register(BlockwiseLogistic)
 SquaredHinge.in_blocks = BlockwiseLoss.register(BlockwiseSquaredHinge)
 
 
-def _beside(A: Matrix, name: str, values: Any) -> Array:
+def _vector_beside(A: Matrix, name: str, values: Any) -> Array:
     """A float64 vector with one entry a row of A, of A's library and device."""
     if isinstance(A, RowBlocks):
         return A.vector(name, values)
@@ -427,16 +427,16 @@ def _beside(A: Matrix, name: str, values: Any) -> Array:
     return double(values)
 
 
-def _numbers(A: Matrix, y: Any) -> Array:
+def _numbers_of_samples(A: Matrix, y: Any) -> Array:
     if A.shape[0] == 0 or A.shape[1] == 0:
         raise ValueError(f"the data matrix must have rows and columns, got shape {tuple(A.shape)}")
-    return _beside(A, "y", y)
+    return _vector_beside(A, "y", y)
 
 
 def sample_weights(A: Matrix, weights: Any) -> Array:
     if weights is None:
         weights = np.ones(A.shape[0])
-    weights = _beside(A, "sample_weight", weights)
+    weights = _vector_beside(A, "sample_weight", weights)
     lowest = float(namespace(weights).min(weights))
     if lowest < 0:
         raise ValueError(f"sample_weight must be >= 0, got {lowest:g} among its entries")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -27,12 +26,11 @@ from condgrad.arrays import (
 )
 from condgrad.arrays.inputs import data_matrix
 from condgrad.problem import Floor
+from condgrad.rounding import UNIT
 from condgrad.smooth.composite import EvaluationOfImage, LossOfMatrix
 from condgrad.smooth.losses import sample_weights
 from condgrad.smooth.row_blocks import InBlocks, RowBlocks
 from condgrad.smooth.softmax import Softmax
-
-UNIT = sys.float_info.epsilon
 
 
 class Multinomial(LossOfMatrix):
@@ -248,9 +246,9 @@ class MultinomialEvaluation(EvaluationOfImage):
             h.has_intercept
         ):  # a mean makes no difference then, and a large one would leave no digits of the rest
             rows = rows - (rows @ (h.weights / total(h.weights)))[:, None]
-        pulls = by_class[labels] * rows
-        weighted = pulls * h.weights
-        H = -(weighted @ pulls.T)
+        M = by_class[labels] * rows
+        weighted = M * h.weights
+        H = -(weighted @ M.T)
         coupling = -(weighted @ shares)
         for label in range(classes):
             own = np.flatnonzero(labels == label)

@@ -33,7 +33,7 @@ from condgrad.memory import free_memory
 TREE = 8
 """The number of partial sums that are added up at a time."""
 SHARE_OF_MEMORY = 0.5
-"""Without a cluster, data are kept in memory only if they take at most this share of what is free.
+"""Without a cluster, data stay in memory only if they take at most this share of what is free.
 """
 ROWS_AT_ONCE = 1 << 13
 """A Gram matrix takes so many rows of a block at a time, so that no copy of the block is made."""
@@ -47,7 +47,7 @@ class RowBlocks:
     """The rows of a Dask array or dataframe, checked, in blocks that stay where they are.
 
     Blocks of no rows are left out. Without a cluster, blocks that would fill this machine's memory
-    are not kept but made anew for each pass over them.
+    are not stored but made anew for each pass over them.
     """
 
     units: Array | None = None
@@ -57,7 +57,7 @@ class RowBlocks:
         bag = dask("bag")
         delayed = dask("delayed").delayed
         self.names = column_names(X)
-        X = as_array(X)
+        X = dask_array(X)
         if X.ndim != 2:
             raise ValueError(f"X must have rows and columns, got a Dask array of shape {X.shape}")
         X = X.rechunk({1: -1})
@@ -69,7 +69,7 @@ class RowBlocks:
         self.rows: tuple[int, ...] = tuple(rows for rows in X.chunks[0] if rows)
         starts = np.cumsum([0, *X.chunks[0]])
         parts = [
-            delayed(_checked)(part, self.names, number, int(start))
+            delayed(_checked_block)(part, self.names, number, int(start))
             for number, (part, start, rows) in enumerate(
                 zip(X.to_delayed()[:, 0], starts[:-1], X.chunks[0], strict=True)
             )
@@ -98,7 +98,7 @@ class RowBlocks:
 
     def vector(self, name: str, values: Any) -> Array:
         """One finite number for each row, on the driver; an error names the block of another."""
-        values = as_array(values)
+        values = dask_array(values)
         values = np.asarray(computed(values) if is_dask(values) else values)
         if values.shape != self.shape[:1]:
             raise ValueError(
@@ -138,12 +138,12 @@ class RowBlocks:
         if not x.any():
             return np.zeros((self.shape[0], *x.shape[1:]))
         self.passes[0] += 1
-        return np.concatenate(computed(self.matrices.map(_times, x=self.inner(x))))
+        return np.concatenate(computed(self.matrices.map(_product_with_block, x=self.inner(x))))
 
     def transposed_times(self, theta: Array) -> Array:
         """K' theta in the wider of the two precisions; the sum over the blocks is in float64."""
-        (found,) = self.summed(_transposed_times, self.split(theta))
-        return self.inner(found).astype(np.result_type(self.dtype, theta.dtype), copy=False)
+        (whole,) = self.summed(_transposed_times, self.split(theta))
+        return self.inner(whole).astype(np.result_type(self.dtype, theta.dtype), copy=False)
 
     def weighted_gram(self, w: Array, chosen: Array) -> tuple[Array, Array]:
         """K_A' diag(w) K_A and K_A' w of some columns."""
@@ -291,7 +291,7 @@ def dask(module: str) -> Any:
     return require_extra(f"dask.{module}", extra="dask", purpose="data of Dask")
 
 
-def as_array(values: Any) -> Any:
+def dask_array(values: Any) -> Any:
     """A Dask array from a Dask dataframe or series; anything else as it is."""
     return values.to_dask_array(lengths=True) if hasattr(values, "to_dask_array") else values
 
@@ -312,8 +312,8 @@ def summed(
     """What `part` returns for each block of some bags, added up entry by entry, by the workers and
     in a tree.
     """
-    found = first.map(part, *others, **options)
-    return tuple(computed(found.reduction(_added, _added, split_every=TREE)))
+    parts = first.map(part, *others, **options)
+    return tuple(computed(parts.reduction(_added, _added, split_every=TREE)))
 
 
 def computed(values: Any) -> Any:
@@ -363,7 +363,7 @@ def _added(parts: Any) -> tuple[Any, ...]:
     return tuple(sum(column[1:], start=column[0]) for column in zip(*parts, strict=True))
 
 
-def _checked(K: Any, names: Any, number: int, start: int) -> list[Any]:
+def _checked_block(K: Any, names: Any, number: int, start: int) -> list[Any]:
     """A block of finite floating-point numbers, dense or stored by rows."""
     K = scipy.sparse.csr_array(K) if scipy.sparse.issparse(K) else np.asarray(K)
     place = f"block {number} (rows {start} to {start + K.shape[0] - 1})"
@@ -392,7 +392,7 @@ def _check_column(name: str, values: Array, number: int, start: int) -> None:
         raise ValueError(f"sample_weight must be >= 0, got {values.min():g} in block {number}")
 
 
-def _times(K: Any, x: Array) -> Array:
+def _product_with_block(K: Any, x: Array) -> Array:
     return double(product(K, x))
 
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array, Vector, dot, double_like, host, like, namespace, total
+from condgrad.rounding import UNIT
 from condgrad.smooth.intercept import PASSES, LogisticIntercept
 
-UNIT = sys.float_info.epsilon
-SETTLED = 8.0
+SETTLED_EXCESS = 8.0
 """The intercepts are the best ones once the excess of each class is at most this many rounding
 units of the gradient's terms.
 """
@@ -91,7 +91,7 @@ class Softmax:
         here = SoftmaxAt(self, z, b)
         for _ in range(PASSES):
             left = _part_left(here)
-            if left <= SETTLED * UNIT:
+            if left <= SETTLED_EXCESS * UNIT:
                 break
             step = inverse_of_curvature(here.curvature, mass) @ here.excess
             trial = b - step
@@ -167,8 +167,8 @@ class Softmax:
         gram = host(weighted.reshape(count, -1) @ directions.reshape(count, -1).T)
         if not self.has_intercept:
             return gram
-        pulls = host(xp.sum(weighted, axis=1))
-        return gram - pulls @ self._inverse_curvature(shares) @ pulls.T
+        coupling = host(xp.sum(weighted, axis=1))
+        return gram - coupling @ self._inverse_curvature(shares) @ coupling.T
 
 
 class SoftmaxAt:

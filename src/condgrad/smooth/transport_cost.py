@@ -92,11 +92,11 @@ class TransportCostEvaluation:
         self, x: Array, others: Sequence[TransportCostEvaluation], a: Vector
     ) -> TransportCostEvaluation:
         """At a mixture of plans, which is no streamed plan itself: its value is the mean of theirs."""
-        kept = 1.0 - float(a.sum())
-        value = kept * self.value + sum(
+        of_here = 1.0 - float(a.sum())
+        value = of_here * self.value + sum(
             float(w) * other.value for w, other in zip(a, others, strict=True)
         )
-        size = kept * self.size + sum(
+        size = of_here * self.size + sum(
             float(w) * other.size for w, other in zip(a, others, strict=True)
         )
         return TransportCostEvaluation(self.gradient, None, value, size)

@@ -29,11 +29,12 @@ from condgrad.arrays import (
     principal_block,
     product,
     stack,
+    zeros,
 )
 from condgrad.arrays.inputs import data_matrix, floating
 from condgrad.problem import Smooth
 from condgrad.search.restriction import Quadratic, Restriction
-from condgrad.streamed_plan import StreamedPlan, UnformedCost, mean_norm, zeros
+from condgrad.streamed_plan import StreamedPlan, UnformedCost, mean_norm
 
 MOST_PARTS = 32
 """The largest number of connected parts of a graph whose constants are used."""

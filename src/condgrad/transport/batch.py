@@ -40,6 +40,7 @@ from condgrad.arrays import (
     on_device,
     precision,
     smallest,
+    zeros,
 )
 from condgrad.arrays.inputs import floating
 from condgrad.certificate import NULL_SHARE, rounding_noise
@@ -48,7 +49,6 @@ from condgrad.result import Status
 from condgrad.rounding import SAME_MASS
 from condgrad.search.backtracking import ARMIJO_FRACTION
 from condgrad.sets.marginals import kept_share
-from condgrad.streamed_plan import zeros
 from condgrad.transport.forbidden import (
     TIGHTER,
     Usable,
@@ -76,13 +76,13 @@ LEAST_LIFT, LIFT_FALL = 1e-11, 0.1
 almost none between these. The share is at least the first number. It grows after a step that had to
 be cut, and is multiplied by the second number after a full step.
 """
-FARTHEST = 20.0
+FARTHEST_IN_BATCH = 20.0
 """A step moves a potential by at most this many entropies. Farther away the curvature says nothing.
 """
-SHORTEST = 1e-7
+STUCK_STEP = 1e-7
 """A shorter step counts as 0."""
-NUMBERS = ("value", "lower_bound", "scale")
-TRIES = 8
+NUMBER_FIELDS = ("value", "lower_bound", "scale")
+MOST_TRIES = 8
 """A problem counts as stalled after this many rounded plans that were not good enough."""
 
 
@@ -157,7 +157,7 @@ class BatchResult:
                 return tuple(itertools.compress(values, on_host))
             return values[chosen]
 
-        arrays = {name: of_each(getattr(self, name)) for name in ("plan", *NUMBERS, "u", "v")}
+        arrays = {name: of_each(getattr(self, name)) for name in ("plan", *NUMBER_FIELDS, "u", "v")}
         counts = self.iterations[on_host]
         return BatchResult(**arrays, iterations=counts, status=self.status[on_host])
 
@@ -234,13 +234,13 @@ def solve_batch(
         k, n, m = C.shape
         if n == 0 or m == 0:
             raise ValueError(f"cost must not be empty, got shape {(k, n, m)}")
-        a = _weights("a", a, C, k, n)
-        b = _weights("b", b, C, k, m)
+        a = _weights_of_problems("a", a, C, k, n)
+        b = _weights_of_problems("b", b, C, k, m)
         batch = Batch(C, a, _same_mass(a, b), _entropies(entropy, C, k))
     # what leaves the floats is infinite, and its problem has no answer
     with np.errstate(over="ignore", invalid="ignore"), deadline.within(time_limit):
         result = batch.solved(tol, max_iter)
-    return _finite(result, batch)
+    return _finite_result(result, batch)
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,7 +330,7 @@ class MixedBatch:
         return self._only([j]).described(0)
 
     def turned(self) -> tuple[MixedBatch, list[bool]]:
-        """The problems with no more columns than rows, and which of them were turned for it."""
+        """The problems with no more columns than rows, and which of them were transposed for it."""
         wide = [C.shape[1] > C.shape[0] for C in self.C]
         sides = list(zip(self.a, self.b, wide, strict=True))
         return MixedBatch(
@@ -380,7 +380,7 @@ class MixedBatch:
             of_all["plan"][j] = of_all["plan"][j][:n, :m]
             of_all["u"][j] = of_all["u"][j][:n]
             of_all["v"][j] = of_all["v"][j][:m]
-        numbers = {name: xp.stack(list(map(xp.asarray, of_all[name]))) for name in NUMBERS}
+        numbers = {name: xp.stack(list(map(xp.asarray, of_all[name]))) for name in NUMBER_FIELDS}
         arrays = {name: tuple(of_all[name]) for name in ("plan", "u", "v")}
         iterations = np.array(of_all["iterations"])
         status = np.array(of_all["status"], dtype=object)
@@ -417,7 +417,7 @@ def _different_sizes(cost: Any, a: Any, b: Any, entropy: Any) -> MixedBatch | No
                 f"{name} must be a list of {k} arrays of weights, one for each cost, got {given!r}"
             )
         weights[name] = [
-            _weights(f"{name}[{j}]", each, C[None], 1, C.shape[axis])[0]
+            _weights_of_problems(f"{name}[{j}]", each, C[None], 1, C.shape[axis])[0]
             for j, (each, C) in enumerate(zip(given, costs, strict=True))
         ]
     entropies = _entropies(entropy, costs[0], k)
@@ -432,7 +432,7 @@ def _different_sizes(cost: Any, a: Any, b: Any, entropy: Any) -> MixedBatch | No
     return MixedBatch(costs, weights["a"], same, entropies)
 
 
-def _finite(result: BatchResult, batch: Batch | MixedBatch) -> BatchResult:
+def _finite_result(result: BatchResult, batch: Batch | MixedBatch) -> BatchResult:
     """The result, if all problems have a value and a bound; else an error that names the others."""
     xp = namespace(result.value)
     answered = xp.isfinite(result.gap)
@@ -457,7 +457,7 @@ def _turned(C: Array) -> Array:
     return namespace(C).permute_dims(C, (0, 2, 1))
 
 
-def _weights(name: str, weights: Any, C: Array, k: int, size: int) -> Array:
+def _weights_of_problems(name: str, weights: Any, C: Array, k: int, size: int) -> Array:
     """Weights for each problem, in float64, where the cost is; uniform ones for None."""
     xp = namespace(C)
     device = array_api_compat.device(C)
@@ -683,7 +683,7 @@ def newton_direction(problems: Problems, point: Point, entropy: Array) -> Array:
     )
     right = entropy[:, None] * (b - point.columns) * by_column
     direction = xp.linalg.solve(matrix, right[:, :, None])[:, :, 0] * by_column
-    far = xp.max(xp.abs(direction), axis=1) / (FARTHEST * entropy)
+    far = xp.max(xp.abs(direction), axis=1) / (FARTHEST_IN_BATCH * entropy)
     return direction / xp.where(far > 1.0, far, 1.0)[:, None]
 
 
@@ -705,13 +705,13 @@ def ascend(problems: Problems, answers: BatchResult, tol: float, max_iter: int) 
         entropy = problems.stage * problems.entropy
         trial = problems.v + problems.step[:, None] * problems.direction
         point = Point.at(problems, trial, entropy)
-        noise = _noise(problems, point, trial, entropy)
+        noise = _noise_of_dual(problems, point, trial, entropy)
         promised = problems.dual + ARMIJO_FRACTION * problems.step * problems.slope
         good = point.dual >= promised - noise
         problems.v = xp.where(good[:, None], trial, problems.v)
         error = xp.sum(xp.abs(problems.b - point.columns), axis=1)
         last = problems.stage == 1.0
-        stuck = ~good & (problems.step < SHORTEST)
+        stuck = ~good & (problems.step < STUCK_STEP)
         cut = problems.step < 1.0
         lift = problems.lift * xp.where(cut, 1.0 / LIFT_FALL, LIFT_FALL)
         problems.lift = xp.where(good, xp.clip(lift, LEAST_LIFT, 1.0), problems.lift)
@@ -737,7 +737,7 @@ def ascend(problems: Problems, answers: BatchResult, tol: float, max_iter: int) 
             problems.aim[look] = 0.5 * error[look]
             problems.tries[look] += 1.0
             done[look] = certified
-            done = done | (look & (stuck | (problems.tries >= TRIES)))
+            done = done | (look & (stuck | (problems.tries >= MOST_TRIES)))
         ends = ~last & ((good & (error <= STAGE_ERROR * problems.mass)) | stuck)
         direction = newton_direction(problems, point, entropy)
         # the next stage starts where this one ends: its own direction is known once its dual is
@@ -759,7 +759,7 @@ def ascend(problems: Problems, answers: BatchResult, tol: float, max_iter: int) 
             problems = problems.only(problems.aim >= 0.0)
 
 
-def _noise(problems: Problems, point: Point, v: Array, entropy: Array) -> Array:
+def _noise_of_dual(problems: Problems, point: Point, v: Array, entropy: Array) -> Array:
     """What rounding errors may have done to the dual."""
     xp = namespace(v)
     k, n, m = problems.C.shape
@@ -802,7 +802,7 @@ def certify(
     value = cost + entropy_term
     size = xp.abs(cost) + xp.abs(entropy_term)
     scale = xp.maximum(size, NULL_SHARE * problems.null_size)
-    noise = _noise(problems, point, problems.v, problems.entropy)
+    noise = _noise_of_dual(problems, point, problems.v, problems.entropy)
     bound = xp.minimum(point.dual - noise, value)
     number = problems.number
     better = value - bound < answers.value[number] - answers.lower_bound[number]

@@ -27,8 +27,9 @@ XYZ = np.array(
 """The matrix from linear sRGB to CIE XYZ, white D65."""
 WHITE = XYZ.sum(axis=1)
 CHANNELS = 3
-GAMMA, OFFSET, DARK, STEEP = 2.4, 0.055, 0.04045, 12.92
-"""sRGB: a power of `OFFSET` more than the value, below `DARK` a line of slope 1/`STEEP` instead."""
+SRGB_GAMMA, SRGB_OFFSET, SRGB_DARK, SRGB_SLOPE = 2.4, 0.055, 0.04045, 12.92
+"""sRGB: a power of `SRGB_OFFSET` more than the value, below `SRGB_DARK` a line of slope
+1/`SRGB_SLOPE` instead."""
 CUBE_FROM = 6.0 / 29.0
 """CIE Lab: cube roots, below this one their tangent instead."""
 TANGENT = 3.0 * CUBE_FROM * CUBE_FROM
@@ -73,7 +74,7 @@ EDGES = 0.05
 """
 NEXT_TO_NOTHING = 1e-6
 """A smaller spread of colours counts as none: nobody sees it, and rounding may have made it."""
-BLOCK = 1 << 18
+PIXELS_TOGETHER = 1 << 18
 """The number of pixels that are handled at a time."""
 
 
@@ -274,7 +275,7 @@ class ColorSpline:
     """
 
     center: Any
-    unit: float
+    spread: float
     knots: Any
     constant: Any
     linear: Any
@@ -284,17 +285,17 @@ class ColorSpline:
     def through(cls, X: Any, Y: Any, rng: np.random.Generator) -> ColorSpline:
         """The spline for colours X that move to Y, a row each."""
         center = X.mean(axis=0)
-        unit = math.sqrt(float(X.var(axis=0).sum()))
-        unit = unit if unit > NEXT_TO_NOTHING else 1.0
-        Z = (X - center) / unit
+        spread = math.sqrt(float(X.var(axis=0).sum()))
+        spread = spread if spread > NEXT_TO_NOTHING else 1.0
+        Z = (X - center) / spread
         distinct = np.unique(Z, axis=0)
         knots = distinct[np.sort(rng.permutation(len(distinct))[:KNOTS])]
         # coefficients that are orthogonal to affine functions, in a basis where the energy is the
         # sum of squares
         free = null_space(np.column_stack([np.ones(len(knots)), knots]).T)
         energy, modes = np.linalg.eigh(-free.T @ cdist(knots, knots) @ free)
-        kept = energy > 1e-10 * max(energy.max(initial=0.0), 1e-300)
-        basis = free @ (modes[:, kept] / np.sqrt(energy[kept]))
+        bending = energy > 1e-10 * max(energy.max(initial=0.0), 1e-300)
+        basis = free @ (modes[:, bending] / np.sqrt(energy[bending]))
         count = basis.shape[1]
         design = np.column_stack([np.ones(len(Z)), Z, -cdist(Z, knots) @ basis])
         affine = 1 + CHANNELS
@@ -302,10 +303,10 @@ class ColorSpline:
         penalties = np.sqrt(len(Z) * weights)
         wanted = np.vstack([Y, np.zeros((affine + count, CHANNELS))])
         fitted, *_ = np.linalg.lstsq(np.vstack([design, np.diag(penalties)]), wanted, rcond=None)
-        return cls(center, unit, knots, fitted[0], fitted[1:affine], basis @ fitted[affine:])
+        return cls(center, spread, knots, fitted[0], fitted[1:affine], basis @ fitted[affine:])
 
     def __call__(self, X: Any) -> Any:
-        Z = (X - self.center) / self.unit
+        Z = (X - self.center) / self.spread
         return self.constant + Z @ self.linear - cdist(Z, self.knots) @ self.bends
 
 
@@ -315,9 +316,9 @@ def _stretch(moved: Any, palette: Any) -> tuple[Any, Any]:
     """
     spread = moved.std(axis=0)
     wanted = palette.std(axis=0)
-    known = spread > NEXT_TO_NOTHING
+    varies = spread > NEXT_TO_NOTHING
     return moved.mean(axis=0), np.where(
-        known, np.clip(wanted / np.where(known, spread, 1.0), 1.0, VIVID), 1.0
+        varies, np.clip(wanted / np.where(varies, spread, 1.0), 1.0, VIVID), 1.0
     )
 
 
@@ -326,7 +327,10 @@ def _table(new_colors: Any, *, grey: bool) -> Any:
     axis = np.linspace(0.0, 1.0, CUBE)
     old = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, CHANNELS)
     lab = np.concatenate(
-        [new_colors(lab_of(old[begin : begin + BLOCK])) for begin in range(0, len(old), BLOCK)]
+        [
+            new_colors(lab_of(old[begin : begin + PIXELS_TOGETHER]))
+            for begin in range(0, len(old), PIXELS_TOGETHER)
+        ]
     )
     if grey:
         lab[:, 1:] = 0.0
@@ -342,7 +346,7 @@ def _repainted(image: Any, table: Any, smooth: float, line: ShareLine) -> Any:
     result = image.copy()
     count = 1 if grey else CHANNELS
     moves = np.empty((*image.shape[:2], count), dtype=np.float32) if smooth > 0.0 else None
-    blocks = list(_blocks(image))
+    blocks = list(_rows_of_pixels(image))
     looked_up = 1.0 if moves is None else 0.25  # about this share of the time
     lit = 0.1
     for k, rows in enumerate(blocks, 1):
@@ -399,8 +403,8 @@ def _edge_preserving(guide: Any, values: Any, radius: float) -> Any:
 
 def lab_of(srgb: Any) -> Any:
     """CIE Lab, in hundreds of its units, of sRGB values from 0 to 1."""
-    powers = ((srgb + OFFSET) / (1.0 + OFFSET)) ** GAMMA
-    linear = np.where(srgb <= DARK, srgb / STEEP, powers)
+    powers = ((srgb + SRGB_OFFSET) / (1.0 + SRGB_OFFSET)) ** SRGB_GAMMA
+    linear = np.where(srgb <= SRGB_DARK, srgb / SRGB_SLOPE, powers)
     t = (linear @ XYZ.T) / WHITE
     roots = np.cbrt(t)
     x, y, z = np.moveaxis(np.where(roots > CUBE_FROM, roots, t / TANGENT + TANGENT_FROM), -1, 0)
@@ -414,13 +418,13 @@ def srgb_of(lab: Any) -> Any:
     roots = np.stack([y + a / RED, y, y - b / BLUE], axis=-1)
     t = np.where(roots > CUBE_FROM, roots * roots * roots, TANGENT * (roots - TANGENT_FROM))
     linear = np.clip((t * WHITE) @ np.linalg.inv(XYZ).T, 0.0, 1.0)
-    powers = (1.0 + OFFSET) * linear ** (1.0 / GAMMA) - OFFSET
-    return np.where(linear <= DARK / STEEP, STEEP * linear, powers)
+    powers = (1.0 + SRGB_OFFSET) * linear ** (1.0 / SRGB_GAMMA) - SRGB_OFFSET
+    return np.where(linear <= SRGB_DARK / SRGB_SLOPE, SRGB_SLOPE * linear, powers)
 
 
-def _blocks(image: Any) -> Iterator[slice]:
+def _rows_of_pixels(image: Any) -> Iterator[slice]:
     height, width = image.shape[:2]
-    step = max(1, BLOCK // width)
+    step = max(1, PIXELS_TOGETHER // width)
     return (slice(start, start + step) for start in range(0, height, step))
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from condgrad import _checks
-from condgrad.arrays import Array, double, is_torch
+from condgrad.arrays import Array, Tensor, double, is_torch
 from condgrad.arrays.inputs import floating
 from condgrad.transport.costs import SquaredEuclidean
-from condgrad.transport.loss import LossOptions, Tensor, differentiable
+from condgrad.transport.loss import LossOptions, differentiable
 from condgrad.transport.solve import TransportResult, beside, solve
 
 
@@ -178,7 +178,7 @@ def divergence_loss(
     >>> import torch, condgrad as cg
     >>> X = torch.tensor([[0.0], [1.0]], dtype=torch.float64, requires_grad=True)
     >>> cg.transport.divergence_loss(X, X.detach(), entropy=0.1).backward()
-    >>> bool(X.grad.abs().max() < 1e-3)  # no pull where the measures agree
+    >>> bool(X.grad.abs().max() < 1e-3)  # no slope where the measures agree
     True
     """
     options = {"method": method, "tol": tol, "max_iter": max_iter, "time_limit": time_limit}

@@ -20,7 +20,7 @@ from condgrad.transport.costs import PointCost
 from condgrad.transport.solve import TransportResult
 from condgrad.transport.starts import SELF_ACCURACY, averaged
 
-ROUNDS = 6
+SINKHORN_ROUNDS = 6
 """Sinkhorn's algorithm is asked for more accuracy this many times. Then another method is tried."""
 FIRST_SHARE, NEXT_SHARE = 0.5, 0.1
 """The first round aims at the first share of the requested gap. Each later round multiplies its aim
@@ -53,7 +53,7 @@ class Sinkhorn:
         tally = Tally()
         warm = self.warm
         accuracy = self.accuracy
-        for _ in range(ROUNDS):
+        for _ in range(SINKHORN_ROUNDS):
             plane = linearised(
                 f,
                 g,
@@ -138,7 +138,7 @@ def _run(
         if from_itself:
             start = _self_potentials(C, P.a, entropy, start, max(SELF_SHARE * tol, SELF_ACCURACY))
         method = Sinkhorn(f, g, FIRST_SHARE * tol * size, start)
-        result = run(method, null, stop=RelativeGap(tol), max_iter=ROUNDS, null_size=size)
+        result = run(method, null, stop=RelativeGap(tol), max_iter=SINKHORN_ROUNDS, null_size=size)
     return result, method.last[-1]
 
 

@@ -28,13 +28,11 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from condgrad.arrays import cholesky, solve_cholesky
+from condgrad.arrays import Tensor, cholesky, solve_cholesky
 from condgrad.errors import MissingAbility
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.smooth import TransportLaplacian
 from condgrad.transport.solve import TransportResult
-
-Tensor = Any
 
 
 @dataclass(frozen=True)

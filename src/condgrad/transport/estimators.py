@@ -52,8 +52,8 @@ GROUPS = 0.3
 regulariser is this share of the spread of the cost.
 """
 
-BLOCK = 1 << 22
-"""How many distances are in memory at a time if they need not be kept."""
+DISTANCES_TOGETHER = 1 << 22
+"""How many distances are in memory at a time if they need not be stored."""
 
 TENSOR_METRICS = {"euclidean": 2.0, "cityblock": 1.0, "chebyshev": math.inf}
 """Costs between tensors, other than the squared Euclidean one, and the p of their norm."""
@@ -123,8 +123,8 @@ class Domain:
         """Values of distinct points as values of the user's points; 0 for points without mass."""
         xp = namespace(values)
         index = xp.asarray(np.maximum(self.index, 0), device=_device(values))
-        known = xp.asarray(self.index >= 0, device=_device(values))
-        return xp.where(known[:, None], xp.take(values, index, axis=0), 0.0)
+        has_mass = xp.asarray(self.index >= 0, device=_device(values))
+        return xp.where(has_mass[:, None], xp.take(values, index, axis=0), 0.0)
 
 
 class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -392,7 +392,7 @@ def _labels(name: str, labels: Any, size: int) -> Any:
     return labels
 
 
-def _known(labels: Any) -> Any:
+def _has_class(labels: Any) -> Any:
     """Of which samples the class is known; False of none."""
     return False if labels is None else labels != UNLABELLED
 
@@ -401,7 +401,7 @@ def _memberships(labels: Any) -> Any:
     """A column for each known class: 1 for its members, 0 for others."""
     if labels is None:
         raise ValueError("labels are needed: one class for each fitted sample")
-    return (labels[:, None] == np.unique(labels[_known(labels)])[None, :]).astype(np.float64)
+    return (labels[:, None] == np.unique(labels[_has_class(labels)])[None, :]).astype(np.float64)
 
 
 def _is_auto(name: str, value: float | str) -> bool:
@@ -417,15 +417,15 @@ def _cost(
     if norm not in NORMS:
         raise ValueError(f"norm must be one of {', '.join(map(repr, NORMS))}, got {norm!r}")
     # where a domain has no known class at all, no pair differs
-    known = all(np.any(_known(domain.labels)) for domain in (source, target))
-    if metric == "sqeuclidean" and not known and norm not in LOGARITHMS:
+    has_classes = all(np.any(_has_class(domain.labels)) for domain in (source, target))
+    if metric == "sqeuclidean" and not has_classes and norm not in LOGARITHMS:
         return _squared_euclidean(source, target, norm)
     C = _distances(source.X, target.X, metric)
     xp = namespace(C)
-    C = _in_units(C, norm, _unit(C, norm))
+    C = _over_norm(C, norm, _norm_of(C, norm))
     spread = _spread(C, source.mass, target.mass)
-    if known:
-        both = _known(source.labels)[:, None] & _known(target.labels)[None, :]
+    if has_classes:
+        both = _has_class(source.labels)[:, None] & _has_class(target.labels)[None, :]
         differ = xp.asarray(
             both & (source.labels[:, None] != target.labels[None, :]), device=_device(C)
         )
@@ -433,24 +433,24 @@ def _cost(
     return C, spread
 
 
-def _unit(C: Array, norm: str | None) -> float:
+def _norm_of(C: Array, norm: str | None) -> float:
     """What a norm divides a cost by."""
     if norm == "max":
         return _positive(float(namespace(C).max(C)))
     return _positive(float(np.median(host(C)))) if norm == "median" else 1.0
 
 
-def _in_units(C: Array, norm: str | None, unit: float) -> Array:
-    """A cost after its norm: over a unit, or log(1 + C) once or twice."""
+def _over_norm(C: Array, norm: str | None, divisor: float) -> Array:
+    """A cost after its norm: over a number, or log(1 + C) once or twice."""
     for _ in range(LOGARITHMS.get(norm, 0)):
         C = namespace(C).log1p(C)
-    return C / unit
+    return C / divisor
 
 
 def _squared_euclidean(
     source: Domain, target: Domain, norm: str | None
 ) -> tuple[SquaredEuclidean, float]:
-    """The squared Euclidean cost by its points, which a large plan streams; a norm is a unit of the
+    """The squared Euclidean cost by its points, which a large plan streams; a norm divides the
     coordinates.
     """
     Xs = double(source.X)
@@ -463,18 +463,21 @@ def _squared_euclidean(
     if norm is not None:
         rows = slice(None)
         if (
-            norm == "median" and len(Xs) * len(Xt) > 4 * BLOCK
+            norm == "median" and len(Xs) * len(Xt) > 4 * DISTANCES_TOGETHER
         ):  # of every k-th source, where all pairs are too many
-            rows = slice(None, None, -(-len(Xs) * len(Xt) // (4 * BLOCK)))
-        blocks = (_distances(Xs[rows][some], Xt, "sqeuclidean") for some in _blocks(Xs[rows], Xt))
+            rows = slice(None, None, -(-len(Xs) * len(Xt) // (4 * DISTANCES_TOGETHER)))
+        blocks = (
+            _distances(Xs[rows][some], Xt, "sqeuclidean")
+            for some in _rows_of_distances(Xs[rows], Xt)
+        )
         size = (
             max(float(xp.max(C)) for C in blocks)
             if norm == "max"
             else np.median(np.vstack([host(C) for C in blocks]))
         )
-        unit = math.sqrt(_positive(float(size)))
-        Xs = Xs / unit
-        Xt = Xt / unit
+        divisor = math.sqrt(_positive(float(size)))
+        Xs = Xs / divisor
+        Xt = Xt / divisor
     centred = Xs - (source.mass @ Xs)[None, :]
     return SquaredEuclidean(Xs, Xt), 2.0 * math.sqrt(
         _cross_variance(centred, Xt, source.mass, target.mass)
@@ -522,9 +525,9 @@ def _distances(Xs: Array, Xt: Array, metric: str) -> Array:
     )
 
 
-def _blocks(X: Array, Y: Array) -> list[slice]:
+def _rows_of_distances(X: Array, Y: Array) -> list[slice]:
     """Rows of X whose distances to all of Y are held at a time."""
-    step = max(1, BLOCK // len(Y))
+    step = max(1, DISTANCES_TOGETHER // len(Y))
     return [slice(begin, begin + step) for begin in range(0, len(X), step)]
 
 
@@ -552,7 +555,7 @@ def _displaced(X: Array, origin: Array, moved: Array) -> Array:
 
     nearest = [
         torch.argmin(_distances(X[rows], like(origin, X), "euclidean"), dim=1)
-        for rows in _blocks(X, origin)
+        for rows in _rows_of_distances(X, origin)
     ]
     return X + displacement[torch.cat(nearest)]
 

@@ -37,7 +37,7 @@ from condgrad.result import Status
 from condgrad.rounding import SAME_MASS
 from condgrad.sets import Transport
 from condgrad.stopping import RelativeGap
-from condgrad.streamed_plan import StreamedMatrix, StreamedPlan, tiles
+from condgrad.streamed_plan import StreamedMatrix, StreamedPlan, tiles_of
 from condgrad.transport.costs import BlockCost
 
 SAME_SUM = 1e-12
@@ -61,7 +61,7 @@ ROOM = 10.0
 """The part of a plan that is placed anew is this many times what is missing. If that is not enough,
 the part is multiplied by this again.
 """
-EXACT = 1e-14
+EXACT_MARGINALS = 1e-14
 """Marginals count as exact if at most this part of the mass is missing from them."""
 
 
@@ -87,8 +87,8 @@ class Usable:
         """One plan on the usable pairs."""
         mass_a = np.bincount(self.row_class, self.a, len(self.pairs))
         mass_b = np.bincount(self.column_class, self.b, self.pairs.shape[1])
-        shares = self.class_plan / _or_one(mass_a)[:, None] / _or_one(mass_b)[None, :]
-        plan = shares[self.row_class][:, self.column_class]
+        densities = self.class_plan / _or_one(mass_a)[:, None] / _or_one(mass_b)[None, :]
+        plan = densities[self.row_class][:, self.column_class]
         plan *= self.a[:, None]
         plan *= self.b[None, :]
         return plan
@@ -237,7 +237,7 @@ def moved_onto(cells: np.ndarray, plan: np.ndarray, cost: np.ndarray, usable: Us
         plan *= (a / _or_one(plan.sum(axis=1)))[:, None]
         columns = plan.sum(axis=0)
         missing = np.abs(columns - b).sum()
-        if missing <= EXACT * polytope.mass:
+        if missing <= EXACT_MARGINALS * polytope.mass:
             return plan
         plan *= (b / _or_one(columns))[None, :]
     plan *= (a / np.maximum(_or_one(plan.sum(axis=1)), a))[:, None]
@@ -248,7 +248,7 @@ def moved_onto(cells: np.ndarray, plan: np.ndarray, cost: np.ndarray, usable: Us
         rest_a = np.maximum(a - kept.sum(axis=1), 0.0)
         rest_b = np.maximum(b - kept.sum(axis=0), 0.0)
         rest = Transport(rest_a, rest_b * (rest_a.sum() / rest_b.sum())).linear_argmin(cost).point
-        if rest[~cells].sum() <= EXACT * polytope.mass:
+        if rest[~cells].sum() <= EXACT_MARGINALS * polytope.mass:
             return kept + np.where(cells, rest, 0.0)
     return usable.plan()
 
@@ -292,7 +292,7 @@ def allowed_by(cost: BlockCost) -> tuple[np.ndarray, float, float] | None:
     allowed = np.ones(cost.shape, dtype=bool)
     highest = -math.inf
     lowest = math.inf
-    for i, j in tiles(cost.shape, blocks.Xs):
+    for i, j in tiles_of(cost.shape, blocks.Xs):
         part = blocks.of(i, j)
         xp = namespace(part)
         if bool(xp.any(xp.isnan(part) | (part == -math.inf))):
@@ -332,13 +332,13 @@ def streamed_onto(plan: StreamedPlan, barrier: float, usable: Usable) -> Streame
         sums = matrix.T.times(by_row[:, None])[:, 0]
         missing = total(xp.abs(by_column * sums - b))
         by_column = b / xp.where(sums > 0.0, sums, 1.0)
-        if missing <= EXACT * mass:
+        if missing <= EXACT_MARGINALS * mass:
             break
     rows = by_row * matrix.times(by_column[:, None])[:, 0]
     by_row = by_row * (a / xp.maximum(xp.where(rows > 0.0, rows, 1.0), a))
     rows = host(by_row * matrix.times(by_column[:, None])[:, 0])
     columns = host(by_column * matrix.T.times(by_row[:, None])[:, 0])
-    share = max(missing / mass, EXACT)
+    share = max(missing / mass, EXACT_MARGINALS)
     while True:
         share = min(1.0, ROOM * share)
         rest_a = np.maximum(usable.a - (1.0 - share) * rows, 0.0)
@@ -350,7 +350,7 @@ def streamed_onto(plan: StreamedPlan, barrier: float, usable: Usable) -> Streame
         if share < 1.0:
             dear = np.where(usable.pairs, 0.0, 1.0)
             between = Transport(of_class_a, of_class_b).linear_argmin(dear).point
-        if share == 1.0 or between[~usable.pairs].sum() <= EXACT * mass:
+        if share == 1.0 or between[~usable.pairs].sum() <= EXACT_MARGINALS * mass:
             break
     between = np.where(usable.pairs, between, 0.0)
     between /= _or_one(of_class_a)[:, None]

@@ -24,13 +24,13 @@ from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, Status
 from condgrad.rounding import membership_tolerance
 from condgrad.sets.streamed_transport import StreamedTransport
-from condgrad.smooth.gromov import LOSSES, GromovPoints, GromovWasserstein
+from condgrad.smooth.gromov import GROMOV_LOSSES, GromovPoints, GromovWasserstein
 from condgrad.transport.costs import PointCost, SquaredEuclidean
 from condgrad.transport.gromov_bound import line_transports
 from condgrad.transport.gromov_oracle import EntropyByNewton
 from condgrad.transport.gromov_starts import NamedStart, start_plans
 from condgrad.transport.solve import (
-    PLANS,
+    PLAN_FORMS,
     TransportResult,
     beside,
     plan_is_streamed,
@@ -224,8 +224,8 @@ def gromov(
     --------
     >>> import numpy as np, condgrad as cg
     >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 3.0]])
-    >>> turned = X[[2, 0, 1]] @ np.array([[0.0, 1.0], [-1.0, 0.0]])
-    >>> C1, C2 = (np.linalg.norm(Z[:, None] - Z[None], axis=2) for Z in (X, turned))
+    >>> rotated = X[[2, 0, 1]] @ np.array([[0.0, 1.0], [-1.0, 0.0]])
+    >>> C1, C2 = (np.linalg.norm(Z[:, None] - Z[None], axis=2) for Z in (X, rotated))
     >>> q = cg.transport.gromov(C1, C2)
     >>> (3.0 * q.plan).round(6).tolist()
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
@@ -235,7 +235,7 @@ def gromov(
     seed = _checks.whole("seed", seed, at_least=0)
     if time_limit is not None:
         _checks.number("time_limit", time_limit, at_least=0.0)
-    with deadline.within(time_limit), passes.counted() as count:
+    with deadline.within(time_limit), passes.counting() as count:
         wanted = max(problem.f.space.shape) <= BOUND_AT_MOST  # type: ignore[union-attr]
         if lower_bound is not None:
             wanted = _checks.flag("lower_bound", lower_bound)
@@ -338,10 +338,10 @@ def gromov_problem(
 ) -> GromovProblem:
     """The checked problem."""
     entropy = _checks.number("entropy", entropy, at_least=0.0)
-    if loss not in LOSSES:
-        raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, got {loss!r}")
-    if plan not in PLANS:
-        raise ValueError(f"plan must be one of {', '.join(map(repr, PLANS))}, got {plan!r}")
+    if loss not in GROMOV_LOSSES:
+        raise ValueError(f"loss must be one of {', '.join(map(repr, GROMOV_LOSSES))}, got {loss!r}")
+    if plan not in PLAN_FORMS:
+        raise ValueError(f"plan must be one of {', '.join(map(repr, PLAN_FORMS))}, got {plan!r}")
     first = _space("C1", C1)
     second = _space("C2", C2)
     of_points = (

@@ -1,4 +1,4 @@
-"""Memoli's third lower bound on Gromov-Wasserstein, for every plan and with the entropy kept.
+"""Memoli's third lower bound on Gromov-Wasserstein, for every plan and with its entropy.
 
 Any plan G is one of the plans that its inner sum may choose, so
 

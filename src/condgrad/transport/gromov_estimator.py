@@ -36,7 +36,7 @@ class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         How a distance x in one space is compared with a distance y in the other: (x - y)^2, or
         x log(x/y) - x + y.
     starts : int
-        The number of starts; the best result is kept.
+        The number of starts; the best result counts.
     tol, max_iter, time_limit
         As in `transport.gromov`.
     seed : int
@@ -59,7 +59,7 @@ class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     --------
     >>> import numpy as np, condgrad as cg
     >>> Xs = cg.datasets.make_clusters(30).Xs
-    >>> # turned, with one more feature
+    >>> # rotated, with one more feature
     >>> Xt = np.column_stack([Xs @ [[0.6, -0.8], [0.8, 0.6]], np.zeros(30)])
     >>> mover = cg.transport.GromovTransport().fit(Xs, Xt=Xt)
     >>> mover.transform(Xs).shape, bool(np.allclose(mover.transform(Xs), Xt))

@@ -7,12 +7,10 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from condgrad.arrays import is_torch
+from condgrad.arrays import Tensor, is_torch
 from condgrad.errors import MissingAbility, require_extra
 from condgrad.smooth.gromov import loss_parts
 from condgrad.transport.gromov import gromov
-
-Tensor = Any
 
 
 def gromov_loss(

@@ -79,8 +79,8 @@ def matched_axes(f: GromovPoints | GromovWasserstein) -> MatchedAxes:
         left, of_left = _axes_of_matrix(f.A.core, f.a)
         right, of_right = _axes_of_matrix(f.B.core, f.b)
         strength = of_left[: len(of_right)] * of_right[: len(of_left)]
-    kept = np.flatnonzero(host(strength) > 0.0)[:MOST_AXES]
-    return MatchedAxes(left[:, kept], right[:, kept], strength[kept])
+    wanted = np.flatnonzero(host(strength) > 0.0)[:MOST_AXES]
+    return MatchedAxes(left[:, wanted], right[:, wanted], strength[wanted])
 
 
 def _axes_of_points(X: Array, weights: Array) -> tuple[Array, Array]:

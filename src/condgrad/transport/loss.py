@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks
-from condgrad.arrays import all_finite, double_like, is_torch, largest_row_sum
+from condgrad.arrays import Tensor, all_finite, double_like, is_torch, largest_row_sum
 from condgrad.arrays.inputs import floating
 from condgrad.errors import require_extra
 from condgrad.result import Status
@@ -21,12 +21,9 @@ from condgrad.rounding import SAME_MASS
 from condgrad.sets.sinkhorn import Potentials
 from condgrad.smooth import TransportLaplacian
 from condgrad.transport.costs import PointCost, SquaredEuclidean
-from condgrad.transport.entropic import ROUNDS, solve_by_sinkhorn
+from condgrad.transport.entropic import SINKHORN_ROUNDS, solve_by_sinkhorn
 from condgrad.transport.regularizers import Laplacian, Regularizer
 from condgrad.transport.solve import TransportResult, solve
-
-Tensor = Any
-"""A torch tensor."""
 
 
 class GradientError(NamedTuple):
@@ -259,7 +256,7 @@ def barycentric_map(
     problem = _problem(Xs, Xt, a, b, options)
     from condgrad.transport.envelope import AppliedPlan
 
-    Y = problem.Xt if values is None else _points("values", values, problem.Xs).double()
+    Y = problem.Xt if values is None else _checked_points("values", values, problem.Xs).double()
     if Y.shape[0] != problem.Xt.shape[0]:
         raise ValueError(
             f"values must have a row for each of the {problem.Xt.shape[0]} targets, got {Y.shape[0]}"
@@ -351,15 +348,15 @@ def _problem(Xs: Tensor, Xt: Tensor, a: Tensor, b: Tensor, options: LossOptions)
     require_extra("torch", extra="torch", purpose=options.purpose)
     from condgrad.transport.envelope import SolvedTransport
 
-    Xs, Xt = _points("Xs", Xs, None).double(), _points("Xt", Xt, Xs).double()
+    Xs, Xt = _checked_points("Xs", Xs, None).double(), _checked_points("Xt", Xt, Xs).double()
     if Xs.shape[1] != Xt.shape[1]:
         raise ValueError(
             f"Xs and Xt must have the same dimension, got {Xs.shape[1]} and {Xt.shape[1]}"
         )
-    a, b = _equal_masses(_weights("a", a, Xs, 0), _weights("b", b, Xt, 0))
+    a, b = _equal_masses(_weights_of_points("a", a, Xs, 0), _weights_of_points("b", b, Xt, 0))
     laplacians, others = _divided(options.regularizers, Xs.detach(), Xt.detach())
     squared = SquaredEuclidean(Xs.detach(), Xt.detach())
-    result = _solved(squared, a, b, [*laplacians, *others], options)
+    result = _solved_or_warned(squared, a, b, [*laplacians, *others], options)
     return _Problem(
         Xs, Xt, None, a, b, SolvedTransport(result, options.entropy, laplacians, others)
     )
@@ -374,12 +371,12 @@ def _problem_of_cost(cost: Tensor, a: Tensor, b: Tensor, options: LossOptions) -
         )
     floating("cost", cost, ndim=2, with_infinity=True)
     cost = cost.double()
-    a, b = _equal_masses(_weights("a", a, cost, 0), _weights("b", b, cost, 1))
+    a, b = _equal_masses(_weights_of_points("a", a, cost, 0), _weights_of_points("b", b, cost, 1))
     regularizers = options.regularizers
     if not isinstance(regularizers, list | tuple):
         raise TypeError(f"regularizers must be a list, got {regularizers!r}")
-    parts = [_beside(r, cost.detach()) for r in regularizers]
-    result = _solved(cost.detach(), a, b, parts, options)
+    parts = [_laplacian_beside(r, cost.detach()) for r in regularizers]
+    result = _solved_or_warned(cost.detach(), a, b, parts, options)
     laplacians = tuple(part for part in parts if isinstance(part, TransportLaplacian))
     others = tuple(part for part in parts if not isinstance(part, TransportLaplacian))
     Xs = cost[:, :0].detach()
@@ -395,7 +392,7 @@ def _problem_of_cost(cost: Tensor, a: Tensor, b: Tensor, options: LossOptions) -
     )
 
 
-def _beside(regularizer: Any, cost: Tensor) -> Any:
+def _laplacian_beside(regularizer: Any, cost: Tensor) -> Any:
     """A Laplacian with its coordinates where the cost is; others as they are."""
     part = regularizer.smooth_part() if isinstance(regularizer, Laplacian) else regularizer
     if not isinstance(part, TransportLaplacian):
@@ -403,7 +400,7 @@ def _beside(regularizer: Any, cost: Tensor) -> Any:
     return part.with_points(double_like(part.Xs, cost), double_like(part.Xt, cost))
 
 
-def _solved(
+def _solved_or_warned(
     cost: Any,
     a: Tensor,
     b: Tensor,
@@ -453,7 +450,7 @@ def _solved(
 
 def _suits_sinkhorn(cost: Any, entropy: float, options: LossOptions) -> bool:
     """Whether Sinkhorn's algorithm can do it alone: an entropy, and a finite cost at hand."""
-    if entropy == 0.0 or options.plan == "streamed" or options.max_iter < ROUNDS:
+    if entropy == 0.0 or options.plan == "streamed" or options.max_iter < SINKHORN_ROUNDS:
         return False
     if not (options.start is None or isinstance(options.start, Potentials)):
         return False
@@ -461,7 +458,7 @@ def _suits_sinkhorn(cost: Any, entropy: float, options: LossOptions) -> bool:
     return n * m <= MOST_PAIRS and (isinstance(cost, PointCost) or all_finite(cost))
 
 
-def _points(name: str, X: Any, beside: Tensor | None) -> Tensor:
+def _checked_points(name: str, X: Any, beside: Tensor | None) -> Tensor:
     if not is_torch(X):
         raise TypeError(
             f"{name} must be a torch tensor, got {type(X).__name__}; transport.solve takes NumPy arrays"
@@ -477,7 +474,7 @@ def _points(name: str, X: Any, beside: Tensor | None) -> Tensor:
     return X
 
 
-def _weights(name: str, weights: Any, X: Tensor, axis: int) -> Tensor:
+def _weights_of_points(name: str, weights: Any, X: Tensor, axis: int) -> Tensor:
     """Weights in float64 beside the points, or an axis of the cost; uniform ones for None."""
     n = X.shape[axis]
     if weights is None:

@@ -73,7 +73,7 @@ class Laplacian:
 
     @cached_property
     def graphs(self) -> tuple[Any, Any]:
-        """The two Laplacian matrices. They are computed at the first use and then kept, because for
+        """The two Laplacian matrices. They are computed at the first use and then stored, because for
         many points they take as long as a solve.
         """
         return self._laplacian("s", self.Xs, self.Ls, self.Ws), self._laplacian(

@@ -53,7 +53,7 @@ from condgrad.transport.starts import (
 Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
 
-PLANS = ("auto", "dense", "streamed")
+PLAN_FORMS = ("auto", "dense", "streamed")
 COPIES = 6.0
 """The largest number of arrays of the size of the plan that a dense run holds at a time."""
 SHARE = 0.5
@@ -208,7 +208,7 @@ class TransportResult(AnswerOfRun):
 
 
 def beside(name: str, values: Any, like: Array, *, ndim: int) -> Array:
-    """A user's array in the library and on the device of the problem. Its precision is kept."""
+    """A user's array in the library and on the device of the problem. Its precision stays."""
     values = floating(name, values, ndim=ndim)
     if is_torch(like):
         return namespace(like).asarray(values, device=like.device)
@@ -239,7 +239,7 @@ def _objective(linear: Smooth, like: Array, regularizers: Sequence[Regularizer])
     """
     f = linear
     shape = " x ".join(map(str, linear.space.shape))  # type: ignore[union-attr]
-    for k, regularizer in enumerate(_checked(regularizers)):
+    for k, regularizer in enumerate(_checked_regularizers(regularizers)):
         try:
             if isinstance(regularizer, Laplacian):
                 Xs, Xt = (
@@ -256,7 +256,7 @@ def _objective(linear: Smooth, like: Array, regularizers: Sequence[Regularizer])
     return f
 
 
-def _checked(regularizers: Any) -> Sequence[Regularizer]:
+def _checked_regularizers(regularizers: Any) -> Sequence[Regularizer]:
     if not isinstance(regularizers, list | tuple) or not all(
         isinstance(r, Smooth) or hasattr(r, "smooth_part") for r in regularizers
     ):
@@ -393,10 +393,10 @@ def solve(
             )
         plan = "streamed"
     _say_where_gradients_are(cost=cost, a=a, b=b)
-    if plan not in PLANS:
-        raise ValueError(f"plan must be one of {', '.join(map(repr, PLANS))}, got {plan!r}")
+    if plan not in PLAN_FORMS:
+        raise ValueError(f"plan must be one of {', '.join(map(repr, PLAN_FORMS))}, got {plan!r}")
     entropy = _checks.number("entropy", entropy, at_least=0.0)
-    regularizers = _checked(regularizers)
+    regularizers = _checked_regularizers(regularizers)
     rule = step_rule(step)
     if time_limit is not None:
         _checks.number("time_limit", time_limit, at_least=0.0)
@@ -448,7 +448,7 @@ def solve(
     f = _objective(linear, like, regularizers)
     g: Simple = simple.Entropy(entropy, on=P) if entropy > 0 else simple.Zero(on=P)
     problem = TransportProblem(f, g, points_of(cost, f, g))
-    with deadline.within(time_limit), passes.counted() as count, _shared_by(workers):
+    with deadline.within(time_limit), passes.counting() as count, _shared_by(workers):
         if start is None and streamed and method in ("auto", "newton"):
             start = coarse_start(problem, cost, regularizers, solve)
         if start is None and method in ("auto", "newton"):
@@ -488,10 +488,10 @@ def _avoiding(cost: Any, a: Any, b: Any, entropy: float, streamed: bool) -> Avoi
     if isinstance(cost, PointCost):
         if not isinstance(cost, BlockCost):
             return None
-        found = allowed_by(cost)
-        if found is None:
+        pairs = allowed_by(cost)
+        if pairs is None:
             return None
-        allowed, highest, lowest = found
+        allowed, highest, lowest = pairs
         given = cost if streamed else cost.dense()
         kind = double(cost.Xs)
     else:

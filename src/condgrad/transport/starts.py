@@ -29,6 +29,7 @@ from condgrad.arrays import (
     product,
     smallest,
     total,
+    zeros,
 )
 from condgrad.arrays.inputs import floating
 from condgrad.newton.conjugate_gradients import conjugate_gradients
@@ -37,7 +38,7 @@ from condgrad.problem import Simple, Smooth
 from condgrad.rounding import membership_tolerance
 from condgrad.sets.sinkhorn import normalised_rows
 from condgrad.smooth import TransportLaplacian
-from condgrad.streamed_plan import Linearisation, StreamedPlan, zeros
+from condgrad.streamed_plan import Linearisation, StreamedPlan
 from condgrad.structure import TransportStructure, transport_structure
 from condgrad.transport.costs import PointCost, SquaredEuclidean
 from condgrad.transport.regularizers import Laplacian
@@ -53,7 +54,7 @@ COARSER = 10
 LARGE = 30_000
 """If a side has fewer points, no coarse level is used, because it would not save time."""
 COARSE_TOL = 1e-4
-FEW_DIMENSIONS = 3
+MOST_COARSE_DIMENSIONS = 3
 """In more dimensions no coarse level is used: many points would have no near neighbour among a
 tenth of the points.
 """
@@ -235,10 +236,10 @@ def carried(start: TransportResult, problem: TransportProblem) -> DualStart:
     before = start.structure.on
     laplacian = problem.structure.laplacian
     (from_s, from_t), (to_s, to_t) = start.points, problem.points
-    for which, known, wanted in (("sources", from_s, to_s), ("targets", from_t, to_t)):
-        if known.shape[1] != wanted.shape[1]:
+    for which, from_points, wanted in (("sources", from_s, to_s), ("targets", from_t, to_t)):
+        if from_points.shape[1] != wanted.shape[1]:
             raise ValueError(
-                f"start is a result whose {which} have the shape {tuple(known.shape)}, but those of "
+                f"start is a result whose {which} have the shape {tuple(from_points.shape)}, but those of "
                 f"this problem have {tuple(wanted.shape)}: a result is carried over between near points, "
                 "so both problems need the same number of coordinates: leave start out"
             )
@@ -294,8 +295,8 @@ class Carrier(NamedTuple):
     weights: Array
 
     @classmethod
-    def of(cls, known: Array, wanted: Array) -> Carrier:
-        tree = cKDTree(host(known))
+    def of(cls, sources: Array, wanted: Array) -> Carrier:
+        tree = cKDTree(host(sources))
         points = host(wanted)
         # near points one after the other walk the same branches of the tree, which are then still
         # in the cache
@@ -401,7 +402,7 @@ def coarse_start(
     if (
         min(n, m) < LARGE
         or not isinstance(cost, SquaredEuclidean)
-        or cost.Xs.shape[1] > FEW_DIMENSIONS
+        or cost.Xs.shape[1] > MOST_COARSE_DIMENSIONS
     ):
         return None
     if (
@@ -418,14 +419,14 @@ def coarse_start(
     rows, columns = chosen
     a = on.a[rows]
     b = on.b[columns]
-    share = (len(rows) / n) ** (1.0 + 2.0 / cost.Xs.shape[1])
+    rarer = (len(rows) / n) ** (1.0 + 2.0 / cost.Xs.shape[1])
     xp = namespace(on.a)
     coarse = [
         replace(
             r,
             Xs=double_like(r.Xs, on.a)[rows],
             Xt=double_like(r.Xt, on.a)[columns],
-            weight=share * r.weight,
+            weight=rarer * r.weight,
         )
         for r in regularizers
     ]

@@ -46,7 +46,7 @@ from condgrad.transport.barycenter import smooth_part
 from condgrad.transport.regularizers import Regularizer
 from condgrad.transport.solve import weights_like
 
-LARGEST_EXPONENT = 500.0
+LARGEST_PRICE_EXPONENT = 500.0
 """exp of this does not overflow, nor do products of such numbers. If a potential leads to larger
 exponents, the bound is -inf.
 """
@@ -425,8 +425,8 @@ class RelativeEntropy(Simple):
             bound = self.weight * (dot(rows, logs) - total(rows) + total(self.reference))
             size = dot(rows, xp.abs(logs) + xp.abs(log_sums) + 1.0) + total(self.reference)
             return Answer(point, bound, magnitude=self.weight * size)
-        point = xp.exp(-at_least(-LARGEST_EXPONENT, -exponent))
-        cut_off = float(xp.max(exponent)) > LARGEST_EXPONENT
+        point = xp.exp(-at_least(-LARGEST_PRICE_EXPONENT, -exponent))
+        cut_off = float(xp.max(exponent)) > LARGEST_PRICE_EXPONENT
         bound = -math.inf if cut_off else self.weight * (total(self.reference) - total(point))
         return Answer(point, bound, magnitude=self.weight * (total(self.reference) + total(point)))
 
@@ -522,15 +522,18 @@ class RelaxedProblem(EntropyPath):
         exponent = (v[None, :] - self.C) / e + self.log_share[None, :]
         G, log_sums = normalised_rows(exponent, xp.ones_like(self.a))
         u = -log_sums / (1.0 / e + 1.0 / self.for_a)
-        price_a, kept = self._price(u, self.for_a)
-        rows = self.a * kept  # what G sums to at the best u
+        price_a, factor = self._price(u, self.for_a)
+        rows = self.a * factor  # what G sums to at the best u
         G *= rows[:, None]
         columns = xp.sum(G, axis=0)
-        price_b, kept = self._price(v, self.for_b)
+        price_b, factor = self._price(v, self.for_b)
         carried = total(G)
         reference = total(self.reference)
         dual = dot(self.a, price_a) + dot(self.b, price_b) - e * (carried - reference)
-        if max(float(xp.max(-u / self.for_a)), float(xp.max(-v / self.for_b))) > LARGEST_EXPONENT:
+        if (
+            max(float(xp.max(-u / self.for_a)), float(xp.max(-v / self.for_b)))
+            > LARGEST_PRICE_EXPONENT
+        ):
             dual = -math.inf  # the prices are cut off, and the true ones are lower
         size = xp.abs
         # the exponents of G are sums of costs, potentials and logarithms
@@ -544,14 +547,14 @@ class RelaxedProblem(EntropyPath):
             + carried * exponents
         )
         magnitude += dot(rows, size(u)) + dot(columns, size(v))
-        return RelaxedPoint(u, v, e, G, rows, columns, self.b * kept, dual, magnitude)
+        return RelaxedPoint(u, v, e, G, rows, columns, self.b * factor, dual, magnitude)
 
     def _price(self, u: Array, penalty: float) -> tuple[Array, Array]:
         """phi(u) and its derivative, both cut off where they would overflow."""
         xp = namespace(u)
         if penalty == math.inf:
             return u, xp.ones_like(u)
-        exponent = -at_least(-LARGEST_EXPONENT, u / penalty)
+        exponent = -at_least(-LARGEST_PRICE_EXPONENT, u / penalty)
         return -penalty * xp.expm1(exponent), xp.exp(exponent)
 
     def primal(self, point: RelaxedPoint) -> Primal:

@@ -6,7 +6,7 @@ whatever runs inside `with streamed.computed_by(Workers(client))` asks it instea
 whole solve as well.
 
 The driver holds the score itself, O((n + m) r) numbers. Each worker thread has a block of its rows,
-and keeps it while the same score, or the same score turned, is asked about: then only R travels
+and keeps it while the same score, or the same score transposed, is asked about: then only R travels
 there and the products back.
 
     sum_j exp(score_ij) R_j for rows i       block by block, put one below the other;

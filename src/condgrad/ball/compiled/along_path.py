@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.ball.compiled.ldl import add_multiple, factor, inner, solve
+from condgrad.ball.compiled.ldl import add_multiple, factor, inner, solve_factored
 from condgrad.kernels.compiling import compiled, compiled_in_place, entry_point
 
 SQUARES, LOGISTIC, SQUARED_HINGE, POISSON, GAMMA, HUBER = range(6)
 """Losses of one sample."""
-ROUNDS = 8
+MOST_ROUNDS = 8
 """The largest number of rounds for one size. Most sizes take one or two."""
 MOST_FALL = 0.9
 """The multiplier is not expected to fall by more than this share from one size to the next."""
@@ -124,7 +124,7 @@ def slopes_and_curvatures(loss: Loss, z: Array, b: float, theta: Array, w: Array
 
 
 @entry_point
-def predict(
+def predict_path(
     problem: PathProblem, before: PathPoint, last: PathPoint, sizes: Array, ridges: Array
 ) -> tuple[Any, ...]:
     """Solutions for the first of the sizes, as far as each takes few rounds.
@@ -203,10 +203,10 @@ def guess(
 @compiled
 def further(last: Array, before: Array, ahead: float) -> Array:
     """last + ahead (last - before)."""
-    found = last.copy()
-    for i in range(found.shape[0]):
-        found[i] += ahead * (last[i] - before[i])
-    return found
+    end = last.copy()
+    for i in range(end.shape[0]):
+        end[i] += ahead * (last[i] - before[i])
+    return end
 
 
 @compiled
@@ -234,30 +234,30 @@ def least_on_face(
     # H = BB' + c, a coordinate a row of B
     B = np.empty((k, m))
     roots = np.sqrt(w)
-    pull = np.empty(k)
+    end = np.empty(k)
     normal = np.empty(k)
     for p in range(k):
         row = problem.rows[face[p]]
         mean = 0.0
         if problem.loss.has_intercept:
             mean = inner(row, w) / mass
-        pull[p] = 0.0
+        end[p] = 0.0
         normal[p] = signs[face[p]]
         for i in range(m):
             entry = row[i] - mean
             B[p, i] = roots[i] * entry
-            pull[p] += entry * (w[i] * at.z[i] - theta[i])
-    solve_both(B, c, pull, normal)
+            end[p] += entry * (w[i] * at.z[i] - theta[i])
+    solve_both(B, c, end, normal)
     mu = at.size
     if not problem.is_penalised:
         towards = 0.0
         along = 0.0
         for p in range(k):
-            towards += signs[face[p]] * pull[p]
+            towards += signs[face[p]] * end[p]
             along += signs[face[p]] * normal[p]
         mu = (towards - at.size) / along
     for p in range(k):
-        there.x[face[p]] = pull[p] - mu * normal[p]
+        there.x[face[p]] = end[p] - mu * normal[p]
         add_multiple(there.z, there.x[face[p]], problem.rows[face[p]])
     b = 0.0
     if problem.loss.has_intercept:
@@ -288,13 +288,13 @@ def solve_both(B: Array, c: float, first: Array, second: Array) -> None:
     factor(L, D, width, H, np.arange(width), np.zeros(1, np.bool_))
     for b in (first, second):
         if is_wide:
-            image = np.dot(b, B)
-            solve(L, D, width, image)
-            shift = np.dot(B, image)
+            solved = np.dot(b, B)
+            solve_factored(L, D, width, solved)
+            shift = np.dot(B, solved)
             for p in range(k):
                 b[p] = (b[p] - shift[p]) / c
         else:
-            solve(L, D, width, b)
+            solve_factored(L, D, width, b)
 
 
 @compiled_in_place

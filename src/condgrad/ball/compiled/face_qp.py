@@ -66,11 +66,11 @@ from condgrad.ball.compiled import (
     free_block,
 )
 from condgrad.ball.compiled.free_block import Ending, FreeBlock, ModelHessian
-from condgrad.ball.compiled.ldl import add_multiple, inner, norm, solve
+from condgrad.ball.compiled.ldl import add_multiple, inner, norm, solve_factored
 from condgrad.kernels.compiling import compiled, compiled_exactly, compiled_in_place, entry_point
 from condgrad.rounding import ON_BOUNDARY
 
-SWEEPS, MOST_SWEEPS, FEW = 4, 12, 0.03
+SWEEPS, MOST_SWEEPS, FEW_CHANGES = 4, 12, 0.03
 """Sweeps of coordinate descent propose a face. There are at least the first number of them, and at
 most the second. Between, they end once no more than the third share of the coordinates meets or
 leaves its bounds in a sweep.
@@ -107,7 +107,7 @@ class Position(NamedTuple):
     value: float
     mu: float
     on_sum: bool
-    """Whether the equation <e, x> = size holds, and is kept."""
+    """Whether the equation <e, x> = size holds, and goes on to hold."""
 
 
 class ModelFace(NamedTuple):
@@ -148,14 +148,14 @@ def minimise(
     is_accurate = False
     for _ in range(rounds):
         ending = Ending(stop, 0.5 * accuracy, region.size, -here.value)
-        found = AT_LEAST
+        outcome = AT_LEAST
         if due != PROPOSE:
-            block, there, found = walk(problem, block, face, here, due, released, ending)
+            block, there, outcome = walk(problem, block, face, here, due, released, ending)
             if stop[0]:  # in the middle of a walk, where the equation may not hold
                 break
             here = there
-            is_accurate = found == NONE_LOWER
-            if found == RELEASE_ONE:
+            is_accurate = outcome == NONE_LOWER
+            if outcome == RELEASE_ONE:
                 due = RELEASE
                 released = 1
                 continue
@@ -163,7 +163,7 @@ def minimise(
         if is_accurate or gap(hessian, here, region) <= -accuracy * here.value:
             is_accurate = True
             break
-        if found == REACHED_BOUNDARY:  # all coordinates may be free there: propose a smaller face
+        if outcome == REACHED_BOUNDARY:  # all coordinates may be free there: propose a smaller face
             due = PROPOSE
         if due != PROPOSE and leads_inside(here, region.kind):
             here = Position(here.x, here.q, here.value, 0.0, np.bool_(False))  # type: ignore[arg-type]
@@ -181,7 +181,7 @@ def minimise(
         pause_left = pause
         released = 1
         # back inside, the next step might be cut again: a face on the boundary comes first
-        if succeeds and (found != REACHED_BOUNDARY or there.on_sum):
+        if succeeds and (outcome != REACHED_BOUNDARY or there.on_sum):
             here = there
             due = WALK
             is_accurate = gap(hessian, here, region) <= -accuracy * here.value
@@ -251,7 +251,7 @@ def start(problem: QuadraticProgram, mu: float) -> tuple[Position, int]:
 
 @compiled
 def keeps_sum(x: Array, kind: int, size: float) -> bool:
-    """Whether the equation <e, x> = size is kept at a point of the set."""
+    """Whether the equation <e, x> = size holds at a point of the set."""
     return kind == SIMPLEX or (bounds_norm(kind) and on_boundary(x, size))
 
 
@@ -371,10 +371,10 @@ def set_sign(face: ModelFace, j: int, sign: float) -> None:
 @compiled_in_place
 def off_bounds(x: Array, face: ModelFace, from_boundary: bool) -> Array:
     """Which coordinates are strictly between their bounds, and are not 0 on the boundary."""
-    found = np.empty(x.shape[0], np.bool_)
+    is_off = np.empty(x.shape[0], np.bool_)
     for j in range(x.shape[0]):
-        found[j] = face.lower[j] < x[j] < face.upper[j] and (x[j] != 0.0 or not from_boundary)
-    return found
+        is_off[j] = face.lower[j] < x[j] < face.upper[j] and (x[j] != 0.0 or not from_boundary)
+    return is_off
 
 
 @compiled_in_place
@@ -388,8 +388,8 @@ def release(here: Position, kind: int, face: ModelFace, is_free: Array, count: i
             set_sign(face, j, -1.0 if here.q[j] > 0.0 else 1.0)
         slope = here.q[j] if here.x[j] == face.lower[j] else -here.q[j]
         falls[j] = max(0.0, -slope - here.mu)
-    found = 0
-    while found < count:
+    released = 0
+    while released < count:
         fastest = 0
         for j in range(is_free.shape[0]):
             if falls[j] > falls[fastest]:
@@ -398,8 +398,8 @@ def release(here: Position, kind: int, face: ModelFace, is_free: Array, count: i
             break
         falls[fastest] = 0.0
         is_free[fastest] = True
-        found += 1
-    return found > 0
+        released += 1
+    return released > 0
 
 
 @compiled_exactly
@@ -477,9 +477,9 @@ def least_of_face(
         if first < 0:
             break
         meets_bounds = True
-        image = free_block.multiply_block(hessian, block, d)
+        rise_of_q = free_block.multiply_block(hessian, block, d)
         for p in range(block.width):
-            q[block.free[p]] += image[p]
+            q[block.free[p]] += rise_of_q[p]
     return block, x, mu, meets_bounds
 
 
@@ -535,10 +535,10 @@ def direction(
     if free_block.by_rows(hessian):
         d, change = free_block.solve_face(hessian, block, normal, d, on_sum, room, guess, ending)
         return d, mu + change
-    solve(block.L, block.D, block.width, d)
+    solve_factored(block.L, block.D, block.width, d)
     if on_sum:
         solved_normal = normal.copy()
-        solve(block.L, block.D, block.width, solved_normal)
+        solve_factored(block.L, block.D, block.width, solved_normal)
         flexibility = inner(normal, solved_normal)
         for _ in range(2):  # a small difference of large numbers does not add up to the room
             change = (inner(normal, d) - room) / flexibility
@@ -616,7 +616,7 @@ def descend(
                     add_multiple(q, move, hessian.matrix[j])
         if region.kind == SIMPLEX or bounds_norm(region.kind):
             mu = closer_multiplier(curvatures, x, mu, region)
-        if sweep + 1 >= SWEEPS and changed <= FEW * free:
+        if sweep + 1 >= SWEEPS and changed <= FEW_CHANGES * free:
             break
     if free_block.by_rows(hessian):
         for j in range(x.shape[0]):

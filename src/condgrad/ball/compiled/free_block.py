@@ -1,6 +1,6 @@
 """The Hessian H of a quadratic model, and its block H_AA of the coordinates A that may move.
 
-H is a matrix, or B B' - pull pull' + diag(ridge) with a row of B a coordinate and a column a
+H is a matrix, or B B' - means means' + diag(ridge) with a row of B a coordinate and a column a
 sample. There are two ways to solve with H_AA:
 
 - where H is a matrix, by its own factors, which follow A as it gains and loses coordinates;
@@ -39,7 +39,7 @@ NO_INDICES = np.empty(0, np.uint32)
 
 
 class ModelHessian(NamedTuple):
-    """H = matrix, or B B' - pull pull' + diag(ridge) where the matrix has size 0."""
+    """H = matrix, or B B' - means means' + diag(ridge) where the matrix has size 0."""
 
     matrix: Array
     ridge: Array = NO_VECTOR
@@ -48,7 +48,7 @@ class ModelHessian(NamedTuple):
     places: Array = NO_INDICES
     """The samples of these entries."""
     entries: Array = NO_VECTOR
-    pull: Array = NO_VECTOR
+    means: Array = NO_VECTOR
     """One for each coordinate."""
     samples: int = 0
     spent: Array = NO_VECTOR
@@ -62,15 +62,15 @@ def of_rows(
     entries: Array,
     samples: int,
     *,
-    pull: Array,
+    means: Array,
     ridge: Array,
     spent: Array = NO_VECTOR,
 ) -> ModelHessian:
-    """B B' - pull pull' + diag(ridge), from the arrays of the rows of B."""
+    """B B' - means means' + diag(ridge), from the arrays of the rows of B."""
     # unsigned, so that no loop asks whether an index counts from the end
     starts = starts.astype(np.uint32)
     places = places.astype(np.int32, copy=False).view(np.uint32)
-    return ModelHessian(NO_MATRIX, ridge, starts, places, entries, pull, samples, spent)
+    return ModelHessian(NO_MATRIX, ridge, starts, places, entries, means, samples, spent)
 
 
 class FreeBlock(NamedTuple):
@@ -118,7 +118,7 @@ def by_rows(hessian: ModelHessian) -> bool:
 
 @compiled
 def no_image(hessian: ModelHessian) -> Array:
-    """The image B' d of d = 0; one entry more is <pull, d>."""
+    """The image B' d of d = 0; one entry more is <means, d>."""
     return np.zeros(hessian.samples + 1)
 
 
@@ -130,34 +130,34 @@ def add_row(hessian: ModelHessian, image: Array, a: float, j: int) -> None:
     entries = hessian.entries[row]
     for t in range(entries.shape[0]):
         image[places[t]] += a * entries[t]
-    image[hessian.samples] += a * hessian.pull[j]
+    image[hessian.samples] += a * hessian.means[j]
 
 
 @compiled
 def row_times(hessian: ModelHessian, j: int, image: Array) -> float:
-    """Entry j of (B B' - pull pull') d, from the image of d."""
+    """Entry j of (B B' - means means') d, from the image of d."""
     row = slice(hessian.starts[j], hessian.starts[j + 1])
     places = hessian.places[row]
     entries = hessian.entries[row]
-    found = -hessian.pull[j] * image[hessian.samples]
+    entry = -hessian.means[j] * image[hessian.samples]
     for t in range(entries.shape[0]):
-        found += entries[t] * image[places[t]]
-    return found
+        entry += entries[t] * image[places[t]]
+    return entry
 
 
 @compiled_in_place
 def diagonal(hessian: ModelHessian, size: int) -> Array:
     """The diagonal of H."""
-    found = np.empty(size)
+    d = np.empty(size)
     for j in range(size):
         if by_rows(hessian):
             entries = hessian.entries[hessian.starts[j] : hessian.starts[j + 1]]
-            square = inner(entries, entries) - hessian.pull[j] * hessian.pull[j]
+            square = inner(entries, entries) - hessian.means[j] * hessian.means[j]
             # where means cancel, rounding may leave less than 0
-            found[j] = max(0.0, square) + hessian.ridge[j]
+            d[j] = max(0.0, square) + hessian.ridge[j]
         else:
-            found[j] = hessian.matrix[j, j]
-    return found
+            d[j] = hessian.matrix[j, j]
+    return d
 
 
 @compiled_in_place
@@ -180,7 +180,7 @@ def add_product(hessian: ModelHessian, d: Array, q: Array) -> None:
 @compiled
 def multiply_block(hessian: ModelHessian, block: FreeBlock, d: Array) -> Array:
     """H_AA d."""
-    found = np.zeros(block.width)
+    product = np.zeros(block.width)
     image = no_image(hessian)
     for p in range(block.width):
         if d[p] == 0.0:
@@ -190,12 +190,12 @@ def multiply_block(hessian: ModelHessian, block: FreeBlock, d: Array) -> Array:
         else:
             row = hessian.matrix[block.free[p]]
             for i in range(block.width):
-                found[i] += d[p] * row[block.free[i]]
+                product[i] += d[p] * row[block.free[i]]
     if by_rows(hessian):
         for p in range(block.width):
             j = block.free[p]
-            found[p] = row_times(hessian, j, image) + hessian.ridge[j] * d[p]
-    return found
+            product[p] = row_times(hessian, j, image) + hessian.ridge[j] * d[p]
+    return product
 
 
 @compiled_in_place
@@ -251,15 +251,15 @@ def solve_face(
         ratio = size / before if before > 0.0 else 0.0
         for p in range(block.width):
             towards[p] = inverse[p] * left[p] + ratio * towards[p]
-        image = multiply_block(hessian, block, towards)
-        curvature = inner(towards, image)
+        H_towards = multiply_block(hessian, block, towards)
+        curvature = inner(towards, H_towards)
         if not curvature > 0.0:
             break
         steps += 1
         step = size / curvature
         before = size
         add_multiple(d, step, towards)
-        add_multiple(left, -step, image)
+        add_multiple(left, -step, H_towards)
         fall += 0.5 * step * size
     if gives_up(hessian, block, steps):
         ending.stop[0] = True

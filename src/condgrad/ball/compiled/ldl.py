@@ -15,7 +15,7 @@ LEAST_PIVOT = 1e-14
 """A pivot below this share of the diagonal entry is raised to it: rounding leaves as much of a
 dependent column.
 """
-BLOCK = 48
+PANEL = 48
 """The number of columns that are factored together. With more, less of the work is products of
 matrices.
 """
@@ -24,10 +24,10 @@ matrices.
 @compiled
 def inner(x: Array, y: Array) -> float:
     """<x, y>."""
-    found = 0.0
+    total = 0.0
     for i in range(x.shape[0]):
-        found += x[i] * y[i]
-    return found
+        total += x[i] * y[i]
+    return total
 
 
 @compiled
@@ -40,10 +40,10 @@ def add_multiple(y: Array, a: float, x: Array) -> None:
 @compiled
 def norm(x: Array) -> float:
     """|x|_1."""
-    found = 0.0
+    total = 0.0
     for j in range(x.shape[0]):
-        found += abs(x[j])
-    return found
+        total += abs(x[j])
+    return total
 
 
 @compiled_exactly
@@ -71,10 +71,10 @@ def append(L: Array, D: Array, count: int, H: Array, A: Array) -> None:
 @compiled
 def factor(L: Array, D: Array, count: int, H: Array, A: Array, stop: Array) -> None:
     """Factor the rows A[:count] of H, some columns at a time; half done once stop[0] is set."""
-    for begin in range(0, count, BLOCK):
+    for begin in range(0, count, PANEL):
         if stop[0]:
             return
-        width = min(BLOCK, count - begin)
+        width = min(PANEL, count - begin)
         height = count - begin
         # a row of `columns` is a column of L D: first of H, less what the columns before explain
         columns = np.empty((width, height))
@@ -127,7 +127,7 @@ def remove(L: Array, D: Array, count: int, A: Array, p: int) -> None:
 
 
 @compiled
-def solve(L: Array, D: Array, count: int, b: Array) -> None:
+def solve_factored(L: Array, D: Array, count: int, b: Array) -> None:
     """The solution of L D L' x = b, in the place of b."""
     for i in range(count):
         b[i] -= inner(L[i, :i], b[:i])

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from condgrad.arrays import Array, dot, namespace, total
+from condgrad.arrays import Array, dot, namespace, total, zeros
 from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS
 from condgrad.smooth import TransportLaplacian
 from condgrad.smooth.transport_laplacian import MomentEvaluation, times_marginal
-from condgrad.streamed_plan import zeros
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +20,7 @@ class CentredLaplacian:
     With Xt = Yt + 1 m' and plans of row sums a, P = G Yt + a m'. So tr(P' L P) is that of G Yt,
     plus the linear 2 <L a m', G Yt>, plus |m|^2 a'La; for Q likewise. The means would only lengthen
     the moments, cost digits, and couple them with the potentials. In many dimensions the
-    coordinates are turned to their principal axes as well, sources and targets each to their own,
+    coordinates are rotated to their principal axes as well, sources and targets each to their own,
     of which there are no more than points. That changes no term, for P sees targets and Q sees
     sources alone, and lets variances stand for covariances.
     """
@@ -55,9 +54,9 @@ class CentredLaplacian:
         U = from_a * mean_t[None, :]
         V = from_b * mean_s[None, :]
         axes_s, axes_t = axes_of(Ys, Yt)
-        quadratic = laplacian.with_points(turned(Ys, axes_s), turned(Yt, axes_t))
-        U = turned(U, axes_t)
-        V = turned(V, axes_s)
+        quadratic = laplacian.with_points(rotated(Ys, axes_s), rotated(Yt, axes_t))
+        U = rotated(U, axes_t)
+        V = rotated(V, axes_s)
         return cls(quadratic, U, V, constant, mean_s, mean_t, axes_s, axes_t)
 
     def evaluation(
@@ -66,8 +65,8 @@ class CentredLaplacian:
         """The regulariser as it was given, at a plan from a to b with these moments of the centred
         coordinates.
         """
-        P = turned_back(P, self.axes_t)
-        Q = turned_back(Q, self.axes_s)
+        P = rotated_back(P, self.axes_t)
+        Q = rotated_back(Q, self.axes_s)
         points = laplacian.centred
         P = P + a[:, None] * (self.mean_t - points.mean_t)[None, :]
         Q = Q + b[:, None] * (self.mean_s - points.mean_s)[None, :]
@@ -79,18 +78,18 @@ class CentredLaplacian:
         """
         U = self.quadratic.gradient_in_P(P) + self.U
         V = self.quadratic.gradient_in_Q(Q) + self.V
-        return U @ turned(self.mean_t, self.axes_t), V @ turned(self.mean_s, self.axes_s)
+        return U @ rotated(self.mean_t, self.axes_t), V @ rotated(self.mean_s, self.axes_s)
 
     def inside(self, P: Array, Q: Array, a: Array, b: Array) -> tuple[Array, Array]:
         """Moments of the given coordinates as those of the centred ones."""
         P = P - a[:, None] * self.mean_t[None, :]
         Q = Q - b[:, None] * self.mean_s[None, :]
-        return turned(P, self.axes_t), turned(Q, self.axes_s)
+        return rotated(P, self.axes_t), rotated(Q, self.axes_s)
 
     def outside(self, P: Array, Q: Array, a: Array, b: Array) -> tuple[Array, Array]:
         """And back."""
-        P = turned_back(P, self.axes_t)
-        Q = turned_back(Q, self.axes_s)
+        P = rotated_back(P, self.axes_t)
+        Q = rotated_back(Q, self.axes_s)
         return P + a[:, None] * self.mean_t[None, :], Q + b[:, None] * self.mean_s[None, :]
 
 
@@ -126,10 +125,10 @@ def principal_axes(X: Array) -> Array:
     return xp.linalg.svd(X, full_matrices=False)[2].T
 
 
-def turned(X: Array, axes: Array | None) -> Array:
+def rotated(X: Array, axes: Array | None) -> Array:
     """Coordinates along axes."""
     return X if axes is None else X @ axes
 
 
-def turned_back(X: Array, axes: Array | None) -> Array:
+def rotated_back(X: Array, axes: Array | None) -> Array:
     return X if axes is None else X @ axes.T

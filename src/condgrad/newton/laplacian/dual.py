@@ -34,12 +34,13 @@ from condgrad.arrays import (
     on_device,
     product,
     total,
+    zeros,
 )
 from condgrad.certificate import Terms
 from condgrad.kernels.streamed import compact_order
 from condgrad.newton.ascent import Ascent, AscentProgress, DualModel, Primal
 from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_potential
-from condgrad.newton.laplacian.centred import CentredLaplacian, turned
+from condgrad.newton.laplacian.centred import CentredLaplacian, rotated
 from condgrad.newton.laplacian.hessian import Hessian, second_moments
 from condgrad.newton.laplacian.moments import DualVariables, DualVector
 from condgrad.newton.laplacian.plans import (
@@ -59,7 +60,7 @@ from condgrad.simple import Entropy
 from condgrad.smooth import TransportLaplacian
 from condgrad.smooth.transport_cost import TransportCostEvaluation
 from condgrad.smooth.transport_laplacian import is_raw
-from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost, zeros
+from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost
 from condgrad.structure import TransportStructure
 
 SLOW_SINKHORN = 350.0
@@ -81,7 +82,7 @@ INEXACT = 0.1
 """A Newton direction is exact enough if its relative residual is at most this. With a third of it,
 `python -m experiments bench geometry` takes a tenth more passes.
 """
-ENOUGH = 0.3
+FINEST_RESIDUAL = 0.3
 """No smaller residual is asked for if it would leave less than this share of the requested gap."""
 MOST_STEPS_BESIDE_WHOLE = 40
 """After this many steps of conjugate gradients, the whole system is factored instead, if it is
@@ -104,7 +105,7 @@ ROUGH_GAP, ROUGH_COLUMNS = 1e-3, 1e-4
 relative error of the second number. So products may have a lower precision. The bound on this error
 is seldom attained.
 """
-FARTHEST = 1e7
+FARTHEST_POTENTIAL = 1e7
 """A step that moves a potential by more entropies than this is shortened to it. Otherwise the
 search would halve it too often.
 """
@@ -118,7 +119,7 @@ in another way.
 
 
 class Support(NamedTuple):
-    """The points that carry weight, turned so that there are no more columns than rows."""
+    """The points that carry weight, transposed so that there are no more columns than rows."""
 
     shape: tuple[int, int]
     rows: Array
@@ -201,7 +202,7 @@ class EntropicLaplacian(EntropicPath):
             if core is not None and laplacian is not None:
                 in_P = folded(core, laplacian.Xt - self.centred.mean_t[None, :])
                 if in_P is not None:  # a cost that is linear in P needs no factors of its own
-                    self.cost_in_P = turned(in_P[0], self.centred.axes_t)
+                    self.cost_in_P = rotated(in_P[0], self.centred.axes_t)
                     self.U = self.U + self.cost_in_P
                     self.row_cost = self.row_cost + in_P[1]
                     self.constant += dot(a, in_P[1])
@@ -565,8 +566,8 @@ class EntropicLaplacian(EntropicPath):
             terms.append(given)
             size += given.value_size(given)
         f_here = SumEvaluation((1.0,) * len(terms), terms)
-        found = Terms.at(plan, f_here, Entropy(self.entropy, on=self.polytope), entropy_term)
-        return Primal(plan if self.support is None else self.support.whole(plan), found, size)
+        at_plan = Terms.at(plan, f_here, Entropy(self.entropy, on=self.polytope), entropy_term)
+        return Primal(plan if self.support is None else self.support.whole(plan), at_plan, size)
 
     def _origin(self, point: PlanPoint) -> Linearisation:
         """A dual point in the coordinates of the user, with the potentials of the cost as it was
@@ -606,7 +607,7 @@ class EntropicLaplacian(EntropicPath):
             ascent = self._direction(hessian, accuracy, progress.step, learnt)
         # its gradients are computed once for all steps of the search along it
         direction = self.with_gradients(self._without_kernels(ascent.direction))
-        farthest = float(xp.max(xp.abs(direction.v))) / (FARTHEST * point.entropy)
+        farthest = float(xp.max(xp.abs(direction.v))) / (FARTHEST_POTENTIAL * point.entropy)
         if farthest <= 1.0:
             return ascent._replace(direction=direction)
         # where parts of a plan are connected by next to nothing, a quadratic knows no end of their
@@ -649,7 +650,7 @@ class EntropicLaplacian(EntropicPath):
         if progress.gap > 0.0:
             gap_in_entropies = progress.gap / (self.entropy * self.polytope.mass)
             accuracy = min(accuracy, math.sqrt(gap_in_entropies))
-            accuracy = max(accuracy, ENOUGH * progress.wanted / progress.gap)
+            accuracy = max(accuracy, FINEST_RESIDUAL * progress.wanted / progress.gap)
         return min(INEXACT, accuracy)
 
     def tempered(self, point: PlanPoint, direction: DualVariables) -> DualVariables:
@@ -739,7 +740,7 @@ class PlanPoint:
     @property
     def exact(self) -> PlanPoint:
         """The same with all sums in float64, as a plan of exact marginals needs them."""
-        # not kept where it is the point itself: one that refers to itself would hold its plan for
+        # not stored where it is the point itself: one that refers to itself would hold its plan for
         # long
         return self if self.plan.precision == self._sums[1] == "float64" else self._in_float64
 
@@ -807,7 +808,7 @@ class PlanPoint:
         return self._transposed_times_Xs[:, 1 + self.model.Xs.shape[1] :]
 
     @cached_property
-    def _kept(self) -> tuple[Rounding, Array]:
+    def _rounding_and_moment(self) -> tuple[Rounding, Array]:
         """How S is rounded, and the moment P of what is kept of it."""
         model = self.model
         columns = self.columns
@@ -822,12 +823,12 @@ class PlanPoint:
     @property
     def rounding(self) -> Rounding:
         """How S becomes a plan of exact marginals."""
-        return self._kept[0]
+        return self._rounding_and_moment[0]
 
     @property
     def kept_moments(self) -> tuple[Array, Array]:
         """P and Q of what rounding keeps of S."""
-        return self._kept[1], self.rounding.kept[:, None] * self.S_Xs
+        return self._rounding_and_moment[1], self.rounding.kept[:, None] * self.S_Xs
 
     @cached_property
     def rounded_moments(self) -> tuple[Array, Array]:

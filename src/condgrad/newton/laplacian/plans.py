@@ -23,6 +23,7 @@ from condgrad.arrays import (
     on_device,
     row_blocks,
     total,
+    zeros,
 )
 from condgrad.memory import free_memory
 from condgrad.newton.entropic_path import lifted_overlap
@@ -33,7 +34,6 @@ from condgrad.streamed_plan import (
     UnformedCost,
     blocks_of,
     norm_of_rows,
-    zeros,
 )
 
 LARGEST_STREAMED_FACTOR = 2000
@@ -213,7 +213,7 @@ class DenseCost:
         xp = namespace(self.C)
         S = xp.empty_like(self.C)
         log_sums = xp.empty_like(a)
-        few = R.shape[1] < passes.COLUMNS
+        few = R.shape[1] < passes.COLUMNS_A_PASS
         S_R = zeros(R, a.shape[0], R.shape[1] if few else 0)
         for rows in row_blocks(self.C, width=left.shape[1]):
             score = left[rows] @ right.T
@@ -356,7 +356,7 @@ class StreamedCost:
         log_a = namespace(a).log(a)
         near_sums = None if near is None else log_a - near / entropy
         # a few columns are multiplied with in the sweep that sums the rows up
-        few = R.shape[1] < passes.COLUMNS
+        few = R.shape[1] < passes.COLUMNS_A_PASS
         log_sums, means = matrix.row_means(
             R if few else R[:, :0], near=near_sums, precision=precision
         )

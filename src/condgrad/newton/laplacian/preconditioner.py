@@ -77,7 +77,7 @@ class Inverses(NamedTuple):
     modes: Array | None = None
     """Leading eigenvectors of K."""
     factor: FactoredBlock | None = None
-    """A factor of H_vv at an earlier plan, once eigenvectors have turned out not to be enough."""
+    """A factor of H_vv at an earlier plan, once eigenvectors were not enough."""
     entropy: float = 0.0
     """Of the stage that the factor belongs to."""
 
@@ -107,7 +107,7 @@ def solved(
         x, iterations = by_block(FactoredBlock(hessian), hessian, accuracy, max_iterations)
         return Solved(x, iterations, known)
     may_factor = hessian.model.laplacian is None and plan.factor_fits
-    price = size // passes.COLUMNS
+    price = size // passes.COLUMNS_A_PASS
     spent = 0
     if may_factor and known.factor is not None:
         if known.entropy == hessian.entropy:
@@ -209,7 +209,7 @@ class LeadingModes:
         self.root = root_of(hessian.columns)
         self.constant = (self.root / dot(self.root, self.root) ** 0.5)[:, None]
         self._probes: Array | None = None
-        self._images: Array | None = None
+        self._K_probes: Array | None = None
         rank = min(FIRST_RANK if basis is None else basis.shape[1], largest_rank)
         vectors, values = self._leading(hessian.plan, rank, basis)
         while (
@@ -217,7 +217,7 @@ class LeadingModes:
         ):
             rank = min(2 * rank, largest_rank)
             vectors, values = self._leading(hessian.plan, rank, None)
-        self._probes = self._images = None
+        self._probes = self._K_probes = None
         self.vectors = vectors
         self.weights = values / at_least(1e-9, 1.0 - values)
 
@@ -231,8 +231,8 @@ class LeadingModes:
         whose products alone are new (Halko, Martinsson and Tropp, SIAM Review 53, 2011).
         """
         xp = namespace(self.root)
-        known = 0 if self._probes is None else self._probes.shape[1]
-        probe = standard_normal((self.root.shape[0], rank - known), self.root, seed=rank)
+        count = 0 if self._probes is None else self._probes.shape[1]
+        probe = standard_normal((self.root.shape[0], rank - count), self.root, seed=rank)
         if basis is not None:
             probe[:, : basis.shape[1]] = basis[:, :rank]
         before = (
@@ -244,22 +244,22 @@ class LeadingModes:
             probe = orthonormal(probe - before @ (before.T @ probe))
         with passes.spent_on("vectors"):
             forth = plan.times(probe / self.root[:, None], precision=PROBES)
-            image = (
+            K_probe = (
                 plan.transposed_times(forth / self.a[:, None], precision=PROBES)
                 / self.root[:, None]
             )
-        image -= self.constant @ (self.constant.T @ image)
+        K_probe -= self.constant @ (self.constant.T @ K_probe)
         if self._probes is not None:
             probe = xp.concat([self._probes, probe], axis=1)
-            image = xp.concat([self._images, image], axis=1)
+            K_probe = xp.concat([self._K_probes, K_probe], axis=1)
         self._probes = probe
-        self._images = image
-        lift = 1e-10 * float(xp.linalg.matrix_norm(image))  # off zero, for the square root
-        image = image + lift * probe
-        inner = probe.T @ image
+        self._K_probes = K_probe
+        lift = 1e-10 * float(xp.linalg.matrix_norm(K_probe))  # off zero, for the square root
+        K_probe = K_probe + lift * probe
+        inner = probe.T @ K_probe
         values, vectors = eigh_small(0.5 * (inner + inner.T))
         scaled = vectors / xp.sqrt(at_least(lift, values))[None, :]
-        half = image @ scaled
+        half = K_probe @ scaled
         squares, turn = eigh_small(half.T @ half)
         squares = at_least(lift, xp.flip(squares, axis=0))
         turn = xp.flip(turn, axis=1)
@@ -326,8 +326,8 @@ class MomentBlocks(NamedTuple):
 def whole_blocks(C: Array, weights: Array) -> MomentBlocks:
     """Those of whole covariances, with the diagonal `weights` of the metric."""
     xp = namespace(C)
-    unit = xp.eye(C.shape[1], dtype=C.dtype, device=C.device)
-    inverse = xp.linalg.inv(unit + weights[:, None, None] * C)
+    identity = xp.eye(C.shape[1], dtype=C.dtype, device=C.device)
+    inverse = xp.linalg.inv(identity + weights[:, None, None] * C)
     return MomentBlocks(lambda x: times_each(x, C), lambda x: times_each(x, inverse))
 
 
@@ -342,19 +342,19 @@ def times_each(x: Array, matrices: Array) -> Array:
     return namespace(x).matmul(x[:, None, :], matrices)[:, 0, :]
 
 
-class WithImage(NamedTuple):
+class WithProduct(NamedTuple):
     """A vector and its product with C, where it is needed: conjugate gradients in the metric of C
     then take one such product an iteration.
     """
 
     x: Array
-    image: Array | None = None
+    product: Array | None = None
 
-    def moved(self, step: float, direction: WithImage) -> WithImage:
+    def moved(self, step: float, direction: WithProduct) -> WithProduct:
         x = self.x + step * direction.x
-        if self.image is None or direction.image is None:
-            return WithImage(x)
-        return WithImage(x, self.image + step * direction.image)
+        if self.product is None or direction.product is None:
+            return WithProduct(x)
+        return WithProduct(x, self.product + step * direction.product)
 
 
 def schur_solve(C: MomentBlocks, metric: Callable[[Array], Array], r: Array) -> Array:
@@ -367,20 +367,20 @@ def schur_solve(C: MomentBlocks, metric: Callable[[Array], Array], r: Array) -> 
     An error of x in the metric of L is at most that of y in the metric of C (I + L C). It must be
     small beside <x, L r>, which is <r, L r> less <y, C L r>: what y has not yet taken of it.
     """
-    right = WithImage(metric(r))
+    right = WithProduct(metric(r))
 
-    def preconditioned(residual: WithImage) -> WithImage:
+    def preconditioned(residual: WithProduct) -> WithProduct:
         x = C.damped(residual.x)
-        return WithImage(x, C.times(x))
+        return WithProduct(x, C.times(x))
 
     found = conjugate_gradients(
-        lambda y: WithImage(y.x + metric(y.image)),
+        lambda y: WithProduct(y.x + metric(y.product)),
         right,
-        inner=lambda x, y: dot(x.image, y.x),
+        inner=lambda x, y: dot(x.product, y.x),
         accuracy=SCHUR_ACCURACY,
         max_iterations=SCHUR_ITERATIONS,
         precondition=preconditioned,
-        moved=WithImage.moved,
+        moved=WithProduct.moved,
         energy=dot(r, right.x),
     )
     return r - C.times(found.x.x)

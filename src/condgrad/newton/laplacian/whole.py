@@ -56,9 +56,9 @@ class MetricRoot(NamedTuple):
         values, vectors = xp.linalg.eigh(
             metric(xp.eye(like.shape[0], dtype=like.dtype, device=like.device))
         )
-        kept = values > LIFT * values.shape[0] * float(xp.max(values))
-        scales = xp.sqrt(values[kept])[None, :]
-        return cls(vectors[:, kept] * scales, vectors[:, kept] / scales)
+        regular = values > LIFT * values.shape[0] * float(xp.max(values))
+        scales = xp.sqrt(values[regular])[None, :]
+        return cls(vectors[:, regular] * scales, vectors[:, regular] / scales)
 
 
 def fits_whole(n: int, m: int, d: int) -> bool:
