@@ -120,10 +120,12 @@ def show_variants(app: Any, page: str, template: str, context: Any, doctree: Any
             _image(found, light, f"only-light{wide}", width),
             _image(found, variants["dark"].name, f"only-dark{wide}", width),
         ]
-        for panel in panels:
+        for number, panel in enumerate(panels):
+            words = "" if number else None
+            dark = variants[f"{panel}.dark"].name
             shown += [
-                _image(found, variants[panel].name, "only-light narrow-screen"),
-                _image(found, variants[f"{panel}.dark"].name, "only-dark narrow-screen"),
+                _image(found, variants[panel].name, "only-light narrow-screen", words=words),
+                _image(found, dark, "only-dark narrow-screen", words=words),
             ]
         # an element of their own: the theme hides captions beside a picture of the other theme
         return f"<span>{''.join(shown)}</span>"
@@ -140,9 +142,16 @@ def _width_of(picture: Path) -> str:
         return f' width="{image.width // SHARP}"'
 
 
-def _image(found: re.Match[str], name: str, classes: str, width: str = "") -> str:
-    """The element again with another picture and further classes; a browser loads it when it is shown."""
+def _image(
+    found: re.Match[str], name: str, classes: str, width: str = "", words: str | None = None
+) -> str:
+    """The element again with another picture and further classes; a browser loads it when it is shown.
+
+    `words` stands in place of its own: the first panel has those of the whole picture, which need be said only once.
+    """
     attributes = f"{found['before']} {found['after']}"
+    if words is not None:
+        attributes = re.sub(r'alt\s*=\s*"[^"]*"', f'alt="{words}"', attributes)
     own = re.search(r'class\s*=\s*"([^"]*)"', attributes)
     attributes = re.sub(r'\s*(class|srcset)\s*=\s*"[^"]*"', "", attributes).strip()
     classes = f"{own[1]} {classes}" if own else classes

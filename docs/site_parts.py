@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from pydoc import locate
 from typing import Any
 
 from docutils.nodes import SkipNode
+from sphinx.pycode import ModuleAnalyzer
 
 from experiments.paper.wording import formula, in_html, parts_of
 
@@ -64,10 +66,26 @@ def visit_math_block(writer: Any, node: Any) -> None:
 
 
 def escape_norms(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """What docstrings write as plain text and Sphinx would take for markup: norms |x|, and names such as coef_."""
+    """What docstrings write as plain text and Sphinx would take for markup: norms |x|, and names such as coef_.
+
+    Of a property in the place of an attribute Python says what a float is; the attribute has words of its own.
+    """
+    if str(float.__doc__).splitlines()[0] in (line.strip() for line in lines):
+        lines[:] = _words_of_attribute(name)
     lines[:] = [
         line if line.lstrip().startswith((">>>", "...")) else _escaped(line) for line in lines
     ]
+
+
+def _words_of_attribute(name: str) -> list[str]:
+    """What stands below an attribute in the first of the classes that say it."""
+    owner, _, attribute = name.rpartition(".")
+    for kind in getattr(locate(owner), "__mro__", ()):
+        if kind.__module__.startswith("condgrad"):
+            known = ModuleAnalyzer.for_module(kind.__module__).find_attr_docs()
+            if (kind.__name__, attribute) in known:
+                return known[kind.__name__, attribute]
+    return []
 
 
 def _escaped(line: str) -> str:
@@ -82,10 +100,13 @@ def _escaped(line: str) -> str:
 TAG = re.compile(r"""(<(?:"[^"]*"|'[^']*'|[^"'>])*>)""")
 AS_WRITTEN = re.compile(r"<(/?)(pre|code|math|script|style|svg)\b")
 """Elements whose text is left as it is."""
-BASE = r"(?<![\w\\])(?:sum|min|max|coef|factor|mu|[A-Za-z]\d?)|\|"
+BASE = r"(?<![\w\\])(?:sum|min|max|coef|factor|weights|cost|mu|X[st]|[A-Za-z]\d?)|[|)]"
 MARKED_UP = (
-    (rf"({BASE})_(\d|[a-z]|[ijkl]{{2,4}}|inf)(?!\w)", r"\1<sub>\2</sub>"),
+    (r"(?<![\w\\])([A-Z])_\((\w)_(\w)\)", r"\1<sub>\2<sub>\3</sub></sub>"),
+    (rf"({BASE})_(\d|[a-zK]|[ijkl]{{2,4}}|inf|group)(?!\w)", r"\1<sub>\2</sub>"),
     (r"(?<=[\w)|>])\^(\d+|[a-z])(?!\w)", r"<sup>\1</sup>"),
+    (r"(?<=[\w)|>])\^\{([^{}]+)\}", r"<sup>\1</sup>"),
+    (r"(?<=[\w)>]) - (?=F(?:\*|\())", "\N{NO-BREAK SPACE}\N{MINUS SIGN}\N{NO-BREAK SPACE}"),
     (r"(?<![\w*])F\*(?![\w*])", "F<sup>\N{ASTERISK OPERATOR}</sup>"),
     (r"&lt;=", "≤"),
     (r"&gt;=", "≥"),
@@ -126,7 +147,7 @@ def break_names(app: Any, page: str, template: str, context: Any, doctree: Any) 
 def _breaking(name: str, ends: str) -> str:
     """The name with places to break: on every screen, and on narrow ones also behind the dots and signs in it."""
     name = re.sub(ends, "<wbr>", name)
-    narrow = r"""(?<=[a-z)][./])(?=\w)|(?<=\w=)(?=[&"'\w(])"""
+    narrow = r"""(?<=[a-z_)]{3}[./])(?=\w)|(?<=\w=)(?=[&"'\w(])"""
     return re.sub(narrow, '<wbr class="narrow">', name)
 
 

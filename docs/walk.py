@@ -136,9 +136,10 @@ AS_TYPED = """() => {
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
     if (node.parentElement.closest("td code")) pieces(node, /\\w+/g, "name");
+    if (node.parentElement.closest(":is(p, li, dd) > code > .whole")) pieces(node, /\\S+/g, "code");
     if (node.parentElement.closest("script, style, code, pre, math, svg, .sig, header, nav")) continue;
     if (!node.parentElement.checkVisibility({ visibilityProperty: true })) continue;
-    const raw = node.textContent.match(/\\bF\\*|\\b[A-Za-z]_[a-z0-9]\\b|\\w\\^\\w|10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+/);
+    const raw = node.textContent.match(/\\bF\\*|\\b[A-Za-z]_(?:[a-z0-9K]\\b|\\()|\\w\\^[\\w{]|10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+/);
     if (raw) faults.push(`"${raw[0]}" as it is typed`);
     pieces(node, /\\d[\\d.]*e[-+]?\\d+/g, "number");
   }
@@ -163,8 +164,9 @@ CUT_OFF = """wider => [...document.querySelectorAll("body *")].flatMap((e) => {
   return [`${name} cuts off ${over} pixels of "${(e.innerText ?? "").replace(/\\s+/g, " ").trim().slice(0, 30)}"`];
 })"""
 WITHOUT_WORDS = """all => all.filter((i) => {
-  // WCAG 2.2: alt="" says that the words beside a picture say it all; there must be some
-  const isBesideWords = i.hasAttribute("alt") && i.parentElement.closest(":not(span)").textContent.trim();
+  // WCAG 2.2: alt="" says that the words beside a picture, or of its first panel, say it all; there must be some
+  const isBesideWords = i.hasAttribute("alt") && (i.parentElement.closest(":not(span)").textContent.trim()
+    || i.parentElement.querySelector("img[alt]:not([alt=''])"));
   return !i.alt.trim() && i.ariaHidden !== "true" && !isBesideWords;
 }).map((i) => i.src)"""
 
@@ -205,7 +207,7 @@ def look(browser: Any, home: str, shots: Path | None) -> Iterator[str]:
                 if screen is PHONE:
                     faults += page.evaluate(SMALL_TARGETS)
                 else:
-                    faults += page.evaluate(BEYOND_THE_PAGE, WIDER)
+                    faults += page.evaluate(BEYOND_THE_PAGE, WIDER) + page.evaluate(AS_TYPED)
                 told.clear()
                 yield from (f"{name}, {screen['width']}, {theme}: {fault}" for fault in faults)
                 if shots is not None:

@@ -87,11 +87,13 @@ def main(out: Path) -> None:
             colors=["#0072B2", "#D55E00"],
             alpha=0.18,
         )
-        axes.scatter(*Xs.T, c=colours[ys], s=12, marker="x", alpha=0.5, label="sources")
+        axes.scatter(*Xs.T, c=colours[ys], s=12, marker="x", alpha=0.7, label="sources")
         axes.scatter(*Xt.T, c=colours[yt], s=14, label="targets (labels not used)")
         axes.set(title=f"{name}: accuracy {accuracy:.2f}", xticks=[], yticks=[], aspect="equal")
         panels[2].plot(values, color=colours[int(weight > 0.0)], label=name)
-    panels[0].legend(loc="lower left", fontsize=9)
+    # a colour is a class, so the marks of both clouds are grey
+    for mark in panels[0].legend(loc="lower left", fontsize=9).legend_handles:
+        mark.set_color("#666666")
     panels[2].set(title="transport loss while training", xlabel="step")
     panels[2].legend(frameon=False)
     out.mkdir(parents=True, exist_ok=True)

@@ -132,7 +132,7 @@ def main(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "elastic_net.png", dpi=130)
     print(
-        "\nsklearn excess: scikit-learn's penalised objective divided by ours, minus 1. Both have the same multiplier."
+        "\nsklearn excess: scikit-learn's penalised objective divided by ours, minus 1, for the same multiplier."
     )
     print(
         f"A star: scikit-learn's solver (saga, tol 1e-6) was stopped after {EPOCHS} passes over the data."

@@ -57,7 +57,9 @@ def main(out: Path) -> None:
         print(
             f"{record.start:28}{record.value:12.3e}{record.stationarity:14.1e}{record.iterations:12}"
         )
-    figure, axes = plt.subplots(1, 3, figsize=(10, 3.7), layout="constrained")
+    figure, axes = plt.subplots(
+        1, 3, figsize=(10, 3.3), layout="constrained", sharex=True, sharey=True
+    )
     for place, (title, points, colours) in zip(axes, panels, strict=True):
         place.scatter(*points.T, c=colours, cmap="hsv", s=24)
         place.set(title=title, xticks=[], yticks=[], aspect="equal")

@@ -4,7 +4,7 @@
 Transport between two large clouds. The plan is too large to be stored, so it is computed tile by tile.
 
 Run it by ``python examples/many_points.py --out out``.
-A disc flows into a spiral. Each of them has a million points if torch sees a CUDA device, and 10 000 points if not.
+A disc flows into a spiral. Each of them has a million points if torch sees a CUDA device, and 10,000 points if not.
 Each point keeps its colour, so the picture shows where everything went. The certificate belongs to a plan with exact
 marginals, although the program never stores more than one tile of this plan.
 """

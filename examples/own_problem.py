@@ -5,7 +5,7 @@ Where should a depot be built? This program writes its own smooth f, its own g w
 
 Run it by ``python examples/own_problem.py --out out``.
 f is the sum of the (smoothed) distances to all customers. g is the price of being far from the harbour. The depot must
-lie in a district. The middle panel shows Lemma 2 of the paper: f lies above its tangent, so F = f + g lies above the
+lie in a district. The second panel shows Lemma 2 of the paper: f lies above its tangent, so F = f + g lies above the
 tangent plus g. The oracle computes the minimum of this sum over the district. No depot in the district can have an F
 below this minimum.
 """

@@ -83,9 +83,7 @@ def main(out: Path) -> None:
             else:
                 killed_at(iteration, checkpoint)
                 r = cg.load(checkpoint)
-                print(
-                    f"killed at iteration {iteration} or a little later; the file has {r.iterations}: {r!r}"
-                )
+                print(f"killed at iteration {iteration} or later; the file has {r!r}")
                 axes.axvline(r.iterations, color="black", linewidth=0.8, linestyle=":")
                 axes.annotate(
                     " killed ", (r.iterations, 0.97), xycoords=("data", "axes fraction"), va="top"
@@ -104,7 +102,7 @@ def main(out: Path) -> None:
         yscale="log", xlabel="iteration", ylabel="certified gap", title="One run in three processes"
     )
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False, loc="lower left")
+    figure.legend(frameon=False, loc="outside lower center", ncols=2)
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "resume_after_kill.png", dpi=130)
     print(f"Picture: {out / 'resume_after_kill.png'}")

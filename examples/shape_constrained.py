@@ -54,7 +54,7 @@ def main(out: Path) -> None:
         axes.plot(t, r.x, color=color, label=name)
     axes.set(xlabel="place", ylabel="value")
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="lower right")
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "shape_constrained.png", dpi=130)
     print(f"Picture: {out / 'shape_constrained.png'}")
