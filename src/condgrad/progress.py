@@ -50,21 +50,22 @@ class LiveLine:
         self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
 
 
-class ShareLine:
-    """Work that no iterations count: what it is, its time, and the share that is done where this is
-    known. Nothing at all unless `shown`.
-    """
+class TimedLine:
+    """A line about work that no iterations count, and its time; nothing at all unless `shown`."""
 
-    def __init__(self, what: str, *, shown: bool, console: Console | None = None) -> None:
-        self._what = what
+    def __init__(self, *, shown: bool, console: Console | None = None) -> None:
         self._begin = time.perf_counter()
         self._next = 0.0
         self._live = LiveLine(console) if shown else None
 
+    @property
+    def seconds(self) -> float:
+        """The time so far."""
+        return time.perf_counter() - self._begin
+
     def __enter__(self) -> Self:
         if self._live is not None:
             self._live.__enter__()
-            self._live.show(self._what)
         return self
 
     def __exit__(
@@ -74,19 +75,45 @@ class ShareLine:
         where: TracebackType | None,
     ) -> None:
         if self._live is not None:
-            self._live.show(f"{self._what}  {time.perf_counter() - self._begin:.1f} s")
+            self._live.show(self._line())
             self._live.__exit__(kind, error, where)
+
+    def _line(self) -> str:
+        """What to show now."""
+        raise NotImplementedError
+
+    def _show(self) -> None:
+        """Draw the line, if it is time to."""
+        seconds = self.seconds
+        if self._live is not None and seconds >= self._next:
+            self._next = seconds + SECONDS_BETWEEN
+            self._live.show(self._line())
+
+
+class ShareLine(TimedLine):
+    """What is done, and the share of it that is done where this is known."""
+
+    def __init__(self, what: str, *, shown: bool, console: Console | None = None) -> None:
+        super().__init__(shown=shown, console=console)
+        self._what = what
+        self._share = 0.0
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self._show()
+        return self
 
     def reached(self, share: float) -> None:
         """So much is done, from 0 to 1."""
-        seconds = time.perf_counter() - self._begin
-        if self._live is None or seconds < self._next or share <= 0.0:
-            return
-        self._next = seconds + SECONDS_BETWEEN
-        took = f"{seconds:.0f} s"
-        if share >= SOME_SHARE:
-            took += f", {seconds / share * (1.0 - share):.0f} s left"
-        self._live.show(f"{self._what}  {share:.0%}  {took}")
+        self._share = share
+        self._show()
+
+    def _line(self) -> str:
+        seconds = self.seconds
+        if not SOME_SHARE <= self._share < 1.0:
+            return f"{self._what}  {seconds:.1f} s"
+        left = seconds / self._share * (1.0 - self._share)
+        return f"{self._what}  {self._share:.0%}  {seconds:.0f} s, {left:.0f} s left"
 
 
 class ProgressLine(LiveLine):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from condgrad.progress import SECONDS_BETWEEN, LiveLine
+from condgrad.progress import TimedLine
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,38 +13,21 @@ SOME_FITS = 5
 """The remaining time is estimated after this many fits."""
 
 
-class FitsLine:
-    """Counts fits, shows the last of them and the time that is left; nothing at all unless `shown`.
+class FitsLine(TimedLine):
+    """Counts fits, shows the last of them and the time that is left.
 
     A copy that travels to another process is silent: the terminal belongs to the process that made
     the line.
     """
 
     def __init__(self, *, shown: bool, console: Console | None = None) -> None:
-        self._begin = time.perf_counter()
-        self._next = 0.0
+        super().__init__(shown=shown, console=console)
         self._text = ""
         self.done = 0
         self.total = 0
-        self._live = LiveLine(console) if shown else None
 
     def __reduce__(self) -> Any:
         return _silent_line, ()
-
-    def __enter__(self) -> FitsLine:
-        if self._live is not None:
-            self._live.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
-        if self._live is not None:
-            self._live.show(self._line())
-            self._live.__exit__(kind, error, where)
 
     def say(self, text: str) -> None:
         """Show a text of its own in the place of a fit."""
@@ -66,14 +47,8 @@ class FitsLine:
         self.done = max(self.done, done)
         self._show()
 
-    def _show(self) -> None:
-        seconds = time.perf_counter() - self._begin
-        if self._live is not None and seconds >= self._next:
-            self._next = seconds + SECONDS_BETWEEN
-            self._live.show(self._line())
-
     def _line(self) -> str:
-        seconds = time.perf_counter() - self._begin
+        seconds = self.seconds
         took = f"{seconds:.1f} s"
         if SOME_FITS <= self.done < self.total:
             took = f"{seconds:.0f} s, {seconds / self.done * (self.total - self.done):.0f} s left"
