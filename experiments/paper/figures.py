@@ -300,7 +300,10 @@ def _set_log_scale(axes: Any, axis: Any) -> None:
         axis.set_major_locator(
             LogLocator(subs=multiples, numticks=20) if high / low >= 5.0 else close
         )
-        axis.set_major_formatter(FuncFormatter(lambda value, _: _printed(value)))
+        # all digits, or powers of ten everywhere: one axis does not mix 5000 and 10^4
+        has_few_digits = low >= 1e-3 and high <= 1e5
+        powers = FuncFormatter(lambda value, _: _printed(value))
+        axis.set_major_formatter("{x:g}" if has_few_digits else powers)
     axis.set_minor_formatter(NullFormatter())
     axis.set_tick_params(which="minor", length=2.0)
 
