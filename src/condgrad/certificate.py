@@ -24,9 +24,8 @@ reported number belongs to the answer itself, and not to another iterate.
 
 *How much may rounding have changed a bound?* By a few rounding units of the terms of the bound,
 taken before they cancel. This amount is subtracted from the bound, so that the inequality holds in
-floating-point arithmetic. A term below the smallest normal number counts as this number, because
-such a term is rounded to a multiple of the last digit of this number. `rounding.py` has the
-thresholds.
+floating-point arithmetic. Let m be the smallest normal number. Numbers below m are rounded to
+multiples of the last digit of m. So a term below m counts as m. `rounding.py` has the thresholds.
 """
 
 from __future__ import annotations
@@ -306,7 +305,8 @@ class Certificate:
     value_from, bound_from : str
         In words: the iteration and the kind of point that the value and the bound come from.
     stationarity : float or None
-        If f is not convex, a bound on how far x is from a stationary point. None if f is convex.
+        If f is not convex, the certified stationarity gap of x; see `Result.stationarity`. None if
+        f is convex.
     bound_noise : float
         The largest error that rounding may have caused in the bound alone.
 

@@ -116,7 +116,9 @@ def minimize(
         Newton's method for a loss or `Multinomial` needs compiled code, except on a `Polytope`.
         This code is compiled once on a machine, in about half a minute, and stored on disk. "newton"
         waits for it. "auto" does not wait: "spg" runs while another process compiles. The
-        environment variable `CONDGRAD_KERNELS` may be "background" (the default), "wait" or "off".
+        environment variable `CONDGRAD_KERNELS` can change this. With "wait", "auto" waits too. With
+        "off", "newton" is an error for these problems, and "auto" uses other methods. The default
+        is "background".
 
         If f is not convex, you can choose "cgs", "cg", "away", "pairwise", "spg" or "auto". "spg"
         is then monotone. "auto" tries "spg" first, if g and the set allow it. If g is `Zero`, it

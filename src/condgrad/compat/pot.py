@@ -184,8 +184,8 @@ def gcg(
         - `loss`: the whole objective, with the entropy, at each iterate;
         - `niter`: the number of iterations;
         - `gap`, `lower_bound` and `status` of the certificate;
-        - `u` and `v`: the scalings of the last partially linearised problem (`log_u` and `log_v` if
-          they would overflow);
+        - `u` and `v`: the scalings of the last partially linearised problem. They may overflow to
+          infinity, so `log_u` and `log_v` have their logarithms;
         - `err`: the norm of the difference between b and the column sums of
           diag(u) exp(-(M + reg2 df(G))/reg1) diag(v).
 
@@ -756,9 +756,11 @@ class UnbalancedSinkhornTransport(_PotTransport):
     reg_m : float
         The weight of the penalty. The penalty is the relative entropy between the marginals and the
         weights.
-    method, max_iter, tol, verbose, log, metric, norm, distribution_estimation, out_of_sample_map
-        As in `SinkhornTransport`. New points move together with their nearest source.
-    limit_max : float
+    max_iter : int
+        The run has at most ten times this number of Newton steps.
+    method, verbose, out_of_sample_map
+        Accepted without effect: new points move together with their nearest source.
+    tol, log, metric, norm, distribution_estimation, limit_max
         As in `SinkhornTransport`.
 
     Attributes
@@ -818,8 +820,10 @@ class EMDTransport(_PotTransport):
 
     Parameters
     ----------
-    metric, norm, log, distribution_estimation, out_of_sample_map, limit_max, max_iter
+    metric, norm, log, distribution_estimation, limit_max, max_iter
         As in `SinkhornTransport`.
+    out_of_sample_map
+        Accepted without effect: new points move together with their nearest source.
 
     Attributes
     ----------
@@ -859,8 +863,10 @@ class SinkhornLpl1Transport(_PotTransport):
     max_iter, max_inner_iter : int
         The number of times that tangents are taken, and the largest number of iterations of each
         convex problem.
-    log, tol, verbose, metric, norm, distribution_estimation, out_of_sample_map, limit_max
+    log, tol, verbose, metric, norm, distribution_estimation, limit_max
         As in `SinkhornTransport`.
+    out_of_sample_map
+        Accepted without effect: new points move together with their nearest source.
 
     Attributes
     ----------
@@ -916,8 +922,10 @@ class SinkhornL1l2Transport(_PotTransport):
         Weights of the entropy and of the class groups.
     max_iter, max_inner_iter : int
         Their product is the largest number of iterations.
-    log, tol, verbose, metric, norm, distribution_estimation, out_of_sample_map, limit_max
+    log, tol, verbose, metric, norm, distribution_estimation, limit_max
         As in `SinkhornTransport`.
+    out_of_sample_map
+        Accepted without effect: new points move together with their nearest source.
 
     Attributes
     ----------
@@ -974,8 +982,10 @@ class EMDLaplaceTransport(_PotTransport):
         The `sim` and `sim_param` of `emd_laplace`.
     max_inner_iter, inner_tol
         Accepted without effect: the network simplex ends by itself.
-    metric, norm, max_iter, tol, log, verbose, distribution_estimation, out_of_sample_map
+    metric, norm, max_iter, tol, log, verbose, distribution_estimation
         As in `SinkhornTransport`.
+    out_of_sample_map
+        Accepted without effect: new points move together with their nearest source.
 
     Attributes
     ----------

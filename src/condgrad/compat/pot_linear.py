@@ -30,12 +30,15 @@ class OTResult:
         The plan. It is exactly 0 at pairs of infinite cost.
     value, value_linear : float
         The objective as POT defines it, and <M, plan>.
-    potentials : pair of arrays
-        Row and column potentials, also as `potential_a` and `potential_b`.
+    potentials : pair of arrays, optional
+        Row and column potentials, also as `potential_a` and `potential_b`. None for unbalanced
+        transport.
     status : str
         Why the run ended.
     result : Result
-        The run. Its `gap` and `lower_bound` are for the objective <M, G> + reg sum G log G.
+        The run. Its `gap` and `lower_bound` are for the objective <M, G> + reg sum G log G, which
+        may differ from `value` by a constant. For unbalanced transport they are for the objective
+        of `transport.unbalanced`.
 
     Examples
     --------
@@ -58,7 +61,7 @@ class OTResult:
 
     @property
     def lower_bound(self) -> float:
-        """A lower bound on the minimum of the objective."""
+        """A lower bound on the minimum of the objective of the run; see `result`."""
         return self.result.lower_bound
 
     @property
@@ -130,7 +133,8 @@ def solve(
         Both give the same plan. They differ by a constant in `value`.
     unbalanced : float or pair, optional
         The weight of a penalty if the marginals differ from a and b. The penalty is the relative
-        entropy between them. It needs a `reg`.
+        entropy between them. It needs a `reg`. With this penalty, `reg_type`, `verbose`,
+        `plan_init` and `potentials_init` have no effect.
     unbalanced_type : {"KL"}
         The kind of this penalty; only relative entropy.
     method, n_threads, grad

@@ -5,8 +5,9 @@ thresholding. Without a ridge it is -inf if |c|_inf > l1. But f has a lower boun
 `floor`: f(x) >= height - slope |x|_1 (for a loss both numbers are 0). This gives two bounds on F*,
 and the larger one is used.
 
-- Every solution lies in a ball: (l1 - slope) |x|_1 <= F(x) - height, which is at most F at any
-  point minus the height. So the minimum can be taken over this ball. A ridge counts there as well.
+- Every solution x* lies in a ball. By the floor, (l1 - slope) |x*|_1 <= F* - height. F* is not
+  known, but it is at most F at any known point. So the minimum can be taken over this ball. If
+  there is a ridge, the minimum includes it.
 - The tangent plane and the floor are lower bounds on f, so their mixtures are lower bounds too:
 
       f(s) >= t (offset + <c, s>) + (1 - t) (height - slope |s|_1).

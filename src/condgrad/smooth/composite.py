@@ -88,7 +88,10 @@ class Separable(Protocol):
         """h(z), its gradient and the best intercept."""
 
     def intercept_at(self, z: Array, *, near: Any = None) -> Any:
-        """The best intercept, for the targets as h has them; 0 where there is none."""
+        """The best intercept for the targets of h, from which f may have subtracted their mean.
+
+        It is 0 if h has no intercept.
+        """
 
     def curvature(self, z: Array, *, intercept: Any = None) -> Array:
         """The second derivatives h_i'' at z_i, or at z_i + b; with no intercept, the diagonal of

@@ -1,6 +1,7 @@
-"""A sum as weight h(Kx) + <tilt, x>: what is left of it once linear terms are folded in.
+"""A sum of one loss and of linear terms, written as weight h(Kx) + <tilt, x>.
 
-A loss alone needs no folding: `Composite` answers the same questions for itself.
+The tilt is the sum of all linear terms. A loss alone does not need this form: `Composite` has the
+same methods.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Columns without a penalty, minimised out of a loss: H(z) = min over b and c of h(z + b + Uc).
 
 As for the intercept alone (`intercept`), H is convex and smooth, and its gradient is theta =
-h'(z + b + Uc) at the best b and c, where U'theta = 0. What rounding leaves of U'theta is taken out
-by a last Newton step of theta, and what that leaves is charged to the bound.
+h'(z + b + Uc) at the best b and c, where U'theta = 0. Because of rounding, U'theta is not exactly
+0. A last Newton step of theta makes it smaller, and the bound is lowered by the effect of the rest.
 """
 
 from __future__ import annotations

@@ -6,20 +6,21 @@ With L(x, y) = f1(x) + f2(y) - h1(x) h2(y) and marginals that are exactly a and 
 
     f(G) = a' f1(C1) a + b' f2(C2) b - <h1(C1) G h2(C2)', G>.
 
-What a row or a column of h1(C1) and h2(C2) has in common is taken off first: with A, B of weighted
-row and column means 0, h1(C1) = A + u 1' + 1 w' + mean and h2(C2) = B + x 1' + 1 y' + mean',
+First both matrices are centred: h1(C1) = A + u 1' + 1 w' + m1 and h2(C2) = B + x 1' + 1 y' + m2
+with numbers m1 and m2. The weighted row and column means of A and B are 0. Then
 
-    <h1(C1) G h2(C2)', G> = <A G B', G> + mass <u x' + w y', G> + mass^2 mean mean',
+    <h1(C1) G h2(C2)', G> = <A G B', G> + mass <u x' + w y', G> + mass^2 m1 m2.
 
-so that numbers which no plan can change cost no digits.
+The last term is the same for all plans. It may be large, and without centring the other terms would
+lose digits to it.
 
 Between points with squared Euclidean costs, X and Y centred under a and b, Z = X' G Y, and p, q the
 squared norms,
 
     f(G) = constant - 4 mass <p q', G> - 8 |Z|^2,    grad f(G) = -4 mass p q' - 16 X Z Y',
 
-which is concave, and its gradient is of low rank: nothing of the size of a plan is ever formed for
-plans that are not.
+so f is concave, and its gradient has low rank. If the plan is streamed, no array of its size is
+formed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A matrix in blocks of rows on the workers of Dask, and losses of it: what is asked of it are
-products and sums over the blocks. One number for each row is on the driver.
+"""A matrix in blocks of rows on the workers of Dask, and losses of it.
 
-Dask schedules, spills to disk, and computes anew what a lost worker had.
+The workers compute products with their blocks and sums over them. Vectors with one number for each
+row, such as scores, are on the driver. Dask schedules, spills to disk, and computes anew what a
+lost worker had.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Losses of scores z = Kx, one number a sample: what a loss is without its data."""
+"""Losses h(z) of the scores z = Kx, one score for each sample. Here h knows no data K."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The softmax loss of scores z, a column a class: what `Multinomial` is without its data."""
+"""The softmax loss h(z) of scores z, with a column for each class. `Multinomial` is h(K X)."""
 
 from __future__ import annotations
 

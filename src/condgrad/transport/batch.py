@@ -211,7 +211,7 @@ def solve_batch(
     ------
     NotFiniteError
         If a number of some problem is too large for a floating-point number: F, its bound, or a
-        cost divided by the entropy. `error.problems` has the numbers of all such problems.
+        cost divided by the entropy. `error.problems` has the indices of all such problems.
         `error.others` is the `BatchResult` of all other problems, in their order.
     InfeasibleError
         If in some problem every plan needs a pair of infinite cost. The message names the problem.

@@ -663,8 +663,8 @@ class EntropicTransport(EntropicPlanTransformer):
         does not fit into memory is streamed: it is not stored, but products with it are computed.
     norm : {None, "max", "median", "log", "loglog"}
         Divide the cost by its maximum or median, or take log(1 + cost) once or twice. If you give
-        `entropy` as a number, it is in the units of this new cost. The same holds for the `weight`
-        of other classes.
+        `entropy` as a number, it is in the units of this new cost. The same holds for `weight` in
+        `LaplaceTransport` and `GroupTransport`.
     tol : float
         The fit ends when the certified gap divided by the scale of the objective is at most this
         number, as in `transport.solve`.

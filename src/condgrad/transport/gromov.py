@@ -100,8 +100,8 @@ class GromovResult(TransportResult):
 
     @property
     def stationarity(self) -> float:
-        """A bound on how far the plan is from a stationary one: to first order, no plan has an F
-        that is lower by more than this.
+        """The certified stationarity gap of the plan: to first order, no plan has an F that is
+        lower by more than this.
         """
         return self.result.stationarity  # type: ignore[return-value]
 
@@ -473,7 +473,8 @@ class GromovGap(NamedTuple):
     value : float
         The objective F of `transport.gromov` at the plan, after its marginals were made exact.
     stationarity : float
-        An upper bound on how far this plan is from a stationary one.
+        The certified stationarity gap of this plan: to first order, no plan has an F that is lower
+        by more than this.
     scale : float
         The scale of the stationarity gap: |f| + |g| at the plan, or a hundredth of |f| + |g| at the
         product plan, whichever is larger.

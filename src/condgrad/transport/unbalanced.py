@@ -202,7 +202,7 @@ def unbalanced(
     - If you multiply both a and b by m, the plan and the value are multiplied by m.
     - If the product of the two sums is 1, it is the objective of POT's `sinkhorn_unbalanced`.
     - If both sums are 1 and the penalties grow, it becomes the objective of `transport.solve` minus
-      the constant entropy (sum a log a + sum b log b).
+      the constant entropy * (sum a log a + sum b log b).
 
     Parameters
     ----------
