@@ -48,6 +48,8 @@ IN_FLOAT32 = ("float32", "torch.float32")
 DESCENDING = ("exact", "memory", "armijo")
 MOST_WITH_TORCH = ("ridge_l1ball", "logistic_ridge_l2ball", "hinge_ridge_box", "entropy_simplex")
 TIES = {
+    ("zero_transport", "cg open-loop"),
+    ("zero_transport", "cgs open-loop"),
     ("zero_transport", "pairwise"),
     ("zero_transport", "auto"),
     ("nuclearnorm_nuclearball", "cgs memory"),

@@ -45,12 +45,17 @@ def dot(x: Array, y: Array) -> float:
 
 def length_of(x: Array) -> float:
     """|x|_2, also where the squares of its entries overflow or underflow."""
+    # the root rounds alike in every unit, which the power 0.5 does not
     with np.errstate(over="ignore"):
         square = dot(x, x)
     if LEAST_SUM_OF_SQUARES < square < math.inf:
-        return square**0.5
+        return math.sqrt(square)
     size = largest_size(x)
-    return size if size == 0.0 or not math.isfinite(size) else size * dot(x / size, x / size) ** 0.5
+    return (
+        size
+        if size == 0.0 or not math.isfinite(size)
+        else size * math.sqrt(dot(x / size, x / size))
+    )
 
 
 def total(x: Array) -> float:
