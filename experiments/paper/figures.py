@@ -301,7 +301,7 @@ def _set_log_scale(axes: Any, axis: Any) -> None:
             LogLocator(subs=multiples, numticks=20) if high / low >= 5.0 else close
         )
         # all digits, or powers of ten everywhere: one axis does not mix 5000 and 10^4
-        has_few_digits = low >= 1e-3 and high <= 1e5
+        has_few_digits = low >= 1e-4 and high <= 1e5
         powers = FuncFormatter(lambda value, _: _printed(value))
         axis.set_major_formatter("{x:g}" if has_few_digits else powers)
     axis.set_minor_formatter(NullFormatter())
