@@ -153,8 +153,9 @@ def linearised(
 
 
 def gains_in_double(f: Any, g: Any, x: Array) -> bool:
-    """Whether F and its bound have more digits if x is converted to float64. f has float32 data
-    then.
+    """Whether F and its bound have more digits if x is converted to float64.
+
+    This is only possible if x is in float32, and f then computes in float64.
     """
     if not is_formed(x) or f.has_rounded_data or not (f.widens and g.widens):
         return False
@@ -164,11 +165,12 @@ def gains_in_double(f: Any, g: Any, x: Array) -> bool:
 def proved_in_double(proof: Certificate, f: Any, g: Any, x: Array) -> Certificate:
     """The proof with the value of F and the bound of Lemma 2 at x computed in float64.
 
-    It needs `gains_in_double`. From a bound in float32, a float32 unit of |K_j| |theta| times the
-    size of the set is subtracted, even if x is small. In float64 only the slope at x, which is
-    rounded to float32, times this size is left. But rounding to float32 may have moved x out of the
-    set, where F may be below its minimum. It is lower by at most the rounding of x times the
-    slopes, which is subtracted too.
+    It needs `gains_in_double`. From a bound in float32, the possible rounding error of the gradient
+    is subtracted. For f(x) = h(Kx) this is a float32 unit of |K_j| |grad h(Kx)|, for a column K_j,
+    times the size of the set. It may be large even if x is small. In float64 it is far smaller. But
+    x was rounded to float32. This may have moved it out of the set, where F may be below its
+    minimum. F is lower there by at most the rounding error of x times the slopes of f and g. This
+    is subtracted too.
     """
     point = double(x)
     here = f.at(point)

@@ -389,9 +389,9 @@ def emd_laplace(
     """`ot.da.emd_laplace`: transport with a Laplacian and no entropy.
 
     It minimises <M, G> + eta (alpha tr(xt' G' Ls G xt) + (1 - alpha) tr(xs' G Lt G' xs)) over plans
-    G from a to b. Without an entropy the conditional gradient method converges slowly. So you will
-    often get a warning with the certified gap. Then use a larger `numItermax`, or `transport.solve`
-    with a small entropy.
+    G from a to b. For displacements (reg="disp"), a linear term is added to this. Without an
+    entropy the conditional gradient method converges slowly. So you will often get a warning with
+    the certified gap. Then use a larger `numItermax`, or `transport.solve` with a small entropy.
 
     Parameters
     ----------

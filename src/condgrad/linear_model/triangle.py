@@ -1,13 +1,14 @@
 """A tall least-squares problem as one with hardly more rows than columns.
 
-Let R be the triangular factor of [K y], after each row is multiplied by sqrt(w_i) and, if there is
-an intercept, each column is centred about its weighted mean. Then for every x
+Let R be the triangular factor of [K y] after two changes. First, if there is an intercept, the
+weighted mean of each column is subtracted from it. Then each row is multiplied by sqrt(w_i). For
+every x
 
     min_b 1/2 sum_i w_i (K_i x + b - y_i)^2 = 1/2 |R_K x - R_y|^2.
 
 Here R_y is the last column of R, and R_K has the others. Both sides have the same solutions, values
-and bounds. So a path computes R once, and then each of its fits takes products with R, whatever the
-number of samples.
+and bounds. So a path computes R only once. Each of its fits then takes products with R, and their
+cost does not depend on the number of samples.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ class Triangle:
 
     @classmethod
     def of(cls, loss: LossOfMatrix) -> Triangle | None:
-        """That of a loss; None if it is not a least-squares loss of an array in float64 with more
-        rows than R.
+        """The triangle of a least-squares loss, if its K is a float64 array with more rows than R.
+
+        It is None for other losses, if some columns have no penalty, or if R is not finite.
         """
         if not (isinstance(loss, LeastSquares) and is_at_hand(loss)):
             return None

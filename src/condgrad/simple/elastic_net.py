@@ -47,7 +47,8 @@ class ElasticNetPenalty(Simple):
         At least 0.
     ridge : float
         At least 0. l1 and ridge must not both be 0. If ridge is 0, f must be bounded below, as
-        losses are. If f has a `Linear` term, its entries must then be smaller than l1 in size.
+        losses are. A `Linear` term may be added to such an f, if its entries are smaller than l1
+        in size.
     positive : bool
         Minimise over x >= 0.
 

@@ -7,20 +7,22 @@ With L(x, y) = f1(x) + f2(y) - h1(x) h2(y) and marginals that are exactly a and 
     f(G) = a' f1(C1) a + b' f2(C2) b - <h1(C1) G h2(C2)', G>.
 
 First both matrices are centred: h1(C1) = A + u 1' + 1 w' + m1 and h2(C2) = B + x 1' + 1 y' + m2
-with numbers m1 and m2. The weighted row and column means of A and B are 0. Then
+with numbers m1 and m2. The weighted row and column means of A and B are 0, and so are the weighted
+means of u, w, x and y. Let the mass be the sum of a. Then
 
     <h1(C1) G h2(C2)', G> = <A G B', G> + mass <u x' + w y', G> + mass^2 m1 m2.
 
 The last term is the same for all plans. It may be large, and without centring the other terms would
 lose digits to it.
 
-Between points with squared Euclidean costs, X and Y centred under a and b, Z = X' G Y, and p, q the
-squared norms,
+Now let the costs be squared Euclidean distances between points. The rows of X and Y are the points,
+shifted such that their means, weighted by a and b, are 0. Let p and q be the squared norms of these
+rows, and Z = X' G Y. Then
 
-    f(G) = constant - 4 mass <p q', G> - 8 |Z|^2,    grad f(G) = -4 mass p q' - 16 X Z Y',
+    f(G) = constant - 4 mass <p q', G> - 8 |Z|^2,    grad f(G) = -4 mass p q' - 16 X Z Y'.
 
-so f is concave, and its gradient has low rank. If the plan is streamed, no array of its size is
-formed.
+So f is concave on plans, and its gradient has low rank. If the plan is streamed, no array of its
+size is formed.
 """
 
 from __future__ import annotations
@@ -83,7 +85,10 @@ def loss_parts(C1: Array, C2: Array, loss: str) -> LossParts:
 
 
 class CentredMatrix(NamedTuple):
-    """A matrix as core + row 1' + 1 column' + mean, all but the mean of weighted mean 0."""
+    """A matrix, written as core + row 1' + 1 column' + mean.
+
+    The weighted means of `row`, of `column`, and of each row and column of `core` are 0.
+    """
 
     core: Array
     row: Array
@@ -334,7 +339,7 @@ class PointsEvaluation:
 
     @property
     def gradient(self) -> Array | UnformedCost:
-        """-4 mass p q' - 16 X Z Y', as an array at a plan that is one, else by its factors."""
+        """-4 mass p q' - 16 X Z Y': an array if the plan is an array, and else its factors."""
         f = self.f
         xp = namespace(self.Z)
         left = xp.concat([-16.0 * (f.X @ self.Z), (-4.0 * f.mass) * f.p[:, None]], axis=1)
@@ -350,7 +355,7 @@ class PointsEvaluation:
         return self.f.size
 
     def sensitivity(self, a: Array, b: Array, error: float) -> float:
-        """As in `TransportCostEvaluation`; and what the quadratic itself may add."""
+        """The `sensitivity` of `TransportCostEvaluation`, plus a bound on the quadratic change."""
         f = self.f
         first = mean_norm(-16.0 * (f.X @ self.Z), f.Y, a, b)
         first += mean_norm((4.0 * f.mass) * f.p[:, None], f.q[:, None], a, b)

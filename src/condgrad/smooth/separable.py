@@ -58,14 +58,17 @@ class SeparableLoss(ABC):
         return never, never
 
     def where_seen(self, z: Array) -> Array:
-        """z, and 0 at samples without a weight: nothing holds them, and 0 times inf is no number."""
+        """z, but 0 at samples of weight 0.
+
+        No loss keeps z finite there, and 0 times infinity would be NaN.
+        """
         if self.weighs_all:
             return z
         xp = namespace(z)
         return xp.where(self.weights > 0.0, z, xp.zeros_like(z))
 
     def on_host(self) -> SeparableLoss:
-        """The same loss of margins on the host."""
+        """The same loss with its arrays on the host."""
         return type(self)(host(self.y), host(self.weights), *self.extra)
 
     def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
@@ -138,7 +141,10 @@ class SquaredHingeOfScores(SeparableLoss):
 
 
 class PoissonOfScores(SeparableLoss):
-    """By d = z - log y, so that small deviances keep their digits; where y = 0, by exp(z) alone."""
+    """Computed from d = z - log y, so that small deviances keep their digits.
+
+    Where y = 0, the loss is exp(z).
+    """
 
     steepest_curvature = math.inf
     classes = "counts of 0 from the others"
@@ -169,7 +175,7 @@ class PoissonOfScores(SeparableLoss):
 
 
 class GammaOfScores(SeparableLoss):
-    """By d = log y - z, so that small deviances keep their digits."""
+    """Computed from d = log y - z, so that small deviances keep their digits."""
 
     steepest_curvature = math.inf
 
@@ -203,10 +209,11 @@ class HuberOfScores(SeparableLoss):
         return dot(theta, residual - 0.5 * cut), theta
 
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
-        """1 up to delta. Beyond it a little of delta/|r|, which is the curvature of a parabola
-        above the loss.
+        """The weight times 1 if the residual r has |r| <= delta, and else a part of delta/|r|.
 
-        With none at all, a model knows no way back from where all residuals are beyond.
+        A parabola that touches the loss at r and lies above it has the curvature delta/|r|. The
+        true curvature is 0 there. If it were used and all residuals were beyond delta, a quadratic
+        model of the loss would be flat.
         """
         xp = namespace(z)
         sizes = at_least(self.delta, xp.abs(z - self.y))

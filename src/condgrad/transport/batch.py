@@ -11,7 +11,8 @@ all problems side by side:
 Each problem has its own path, on which e falls to the entropy by factors of four, and its own step
 along Newton's direction. It is done when its plan, rounded to exact marginals, has F - D within the
 tolerance; the possible rounding error of D is subtracted first. Problems that are done leave the
-arrays. On a CPU, groups of problems that fit in the cache share its cores.
+arrays. On a CPU, the problems are split into groups that fit in its cache, and each thread solves
+one group after another.
 """
 
 from __future__ import annotations
@@ -665,7 +666,11 @@ class Point:
 
 
 def newton_direction(problems: Problems, point: Point, entropy: Array) -> Array:
-    """(diag(S'1) - S' diag(1/a) S) dv = e (b - S'1), the constant mode lifted off zero."""
+    """The solution dv of (diag(S'1) - S' diag(1/a) S) dv = e (b - S'1).
+
+    This matrix maps constant vectors to 0. A term of rank one makes it invertible, and a small
+    share of b on its diagonal (`LEAST_LIFT`) makes it better conditioned. Long steps are cut.
+    """
     xp = namespace(point.S)
     a = problems.a
     b = problems.b
@@ -785,8 +790,10 @@ def certify(
     iteration: int,
     otherwise: Status,
 ) -> Array:
-    """Round the plans, and where that is the best so far write value and bound; whether the gaps
-    are within tol.
+    """Round the plans to exact marginals, and return which problems have converged.
+
+    If the gap of a problem is its smallest so far, its plan, value and bound are written to
+    `answers`.
     """
     xp = namespace(point.S)
     a = problems.a

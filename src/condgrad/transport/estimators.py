@@ -61,8 +61,9 @@ TENSOR_METRICS = {"euclidean": 2.0, "cityblock": 1.0, "chebyshev": math.inf}
 
 @dataclass(frozen=True)
 class Domain:
-    """A sample as a measure: its distinct points with mass, and which of them each of the user's
-    points is.
+    """A sample as a measure: its distinct points with positive mass.
+
+    It also knows to which of them each of the user's points is equal.
     """
 
     X: Array
@@ -635,7 +636,10 @@ class EntropicPlanTransformer(ByKeyword, PlanTransformer):
 
 @dataclass(kw_only=True)
 class LaplacianParameters:
-    """Those of `LaplaceTransport` alone: as its last base they come before others in its signature."""
+    """The parameters that only `LaplaceTransport` has.
+
+    This class is its last base, so they come before the other keywords in its signature.
+    """
 
     neighbors: int = 10
     normalized: bool = True

@@ -450,7 +450,10 @@ class LowerBound(NamedTuple):
 
 
 def third_bound(problem: GromovProblem, tol: float) -> LowerBound:
-    """The certified dual value of the linear problem with costs T + weight M and the same entropy."""
+    """The certified dual value of the linear problem with costs T + weight M and the same entropy.
+
+    T_ij is the cost of the best transport between row i of C1 and row j of C2 with the loss L.
+    """
     first, second = (
         each.dense() if isinstance(each, PointCost) else each for each in problem.spaces
     )

@@ -308,10 +308,10 @@ def marginal_divergence(x: Array, weights: Array) -> float:
 
 
 class MarginalPenalty(Smooth):
-    """f(G) = penalty_a KL(G 1 | a) + penalty_b KL(G'1 | b) for positive a, b; an infinite penalty_a
-    stands for none.
+    """f(G) = penalty_a KL(G 1 | a) + penalty_b KL(G'1 | b) for positive a, b.
 
-    All it sees of a plan are its marginals.
+    If penalty_a is infinite, its term is left out: the row sums are then exact. f depends on a plan
+    only through its marginals.
     """
 
     def __init__(self, a: Array, b: Array, for_a: float, for_b: float) -> None:
@@ -458,7 +458,7 @@ class RelaxedPoint(NamedTuple):
 class RelaxedProblem(EntropyPath):
     """Relaxed transport for positive weights, and its dual model for Newton on the certificate.
 
-    With R = a b'/s the dual function of potentials u and v is
+    Let e be the entropy, and R = a b'/s. The dual function of potentials u and v is
 
         D = sum_i a_i phi_a(u_i) + sum_j b_j phi_b(v_j) - e (sum G - sum R),     G_ij = R_ij exp((u_i + v_j - C_ij)/e),
         phi(u) = -penalty (exp(-u/penalty) - 1),   or u for an infinite penalty.
@@ -491,8 +491,9 @@ class RelaxedProblem(EntropyPath):
         )
 
     def product_plan(self) -> Array:
-        """R, its mass that of a where this marginal is exact: a plan to start from and to measure
-        gaps by.
+        """R, scaled to the mass of a if this marginal is exact.
+
+        It is the plan to start from, and the scale of the gaps is computed from it.
         """
         return (
             self.reference * (self.mass / total(self.b))
