@@ -782,7 +782,7 @@ def _gpu(rows: Rows, found: Mapping[str, Any]) -> str:
         f"On one {found['gpu']}, in float64. Seconds do not include the graphs of neighbours.\n"
     ]
     lines += [
-        "| problem | points of each side | seconds | memory | passes | relative gap |",
+        "| problem | points of each side | seconds | memory | passes | gap, relative to F |",
         "|---|---|---|---|---|---|",
     ]
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
