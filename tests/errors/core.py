@@ -353,6 +353,11 @@ ROWS |= {
         ValueError,
         r"a must have 1 dim.*\(1, 1\)",
     ),
+    "softmax of no labels": (
+        lambda: cg.smooth.Multinomial(np.ones((3, 2)), []),
+        ValueError,
+        "y must hold at least two classes, got no labels",
+    ),
     "sparse hull of nothing": (lambda: cg.sets.KSparse(1.0, k=0), ValueError, "k must be >= 1"),
     "l-infinity ball of negative radius": (
         lambda: cg.sets.LInfBall(-1.0),

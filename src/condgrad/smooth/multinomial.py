@@ -73,7 +73,8 @@ class Multinomial(LossOfMatrix):
     ) -> None:
         classes, codes = np.unique(host(y) if is_torch(y) else np.asarray(y), return_inverse=True)
         if len(classes) < 2:
-            raise ValueError(f"y must hold at least two classes, got one: {classes[0]!r}")
+            got = f"one: {classes[0]!r}" if len(classes) else "no labels"
+            raise ValueError(f"y must hold at least two classes, got {got}")
         self._begin(Z, classes, codes, sample_weight, intercept)
 
     def _begin(self, Z: Any, classes: Any, codes: Any, sample_weight: Any, intercept: bool) -> None:
