@@ -238,7 +238,7 @@ class MultinomialEvaluation(EvaluationOfImage):
         classes = len(f.classes)
         features = chosen // classes
         labels = chosen % classes
-        _, shares = h.value_and_shares(self.z, self.intercept)
+        shares, inverse = self._curvature
         K: Any = f.K[:, features].T if is_dense(f.K) else f.K.tocsc()[:, features].T.toarray()
         # a row an entry of X: then every product runs along the samples
         rows = np.ascontiguousarray(K, np.float64)
@@ -258,5 +258,5 @@ class MultinomialEvaluation(EvaluationOfImage):
             H[np.ix_(own, own)] = (weighted[own] * others) @ rows[own].T
             coupling[own, label] = weighted[own] @ others
         if h.has_intercept:
-            H -= coupling @ h._inverse_curvature(shares) @ coupling.T
+            H -= coupling @ inverse @ coupling.T
         return H
